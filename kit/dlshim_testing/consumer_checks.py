@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from typing import Any
 
 from .catalogue import Broken, NotApplicable, check, insist
@@ -203,6 +204,15 @@ def values_of_dtype(c: Consumer, dtype: str, edition: str) -> None:
     read_rightly(c, EDITIONS[edition](dtype=dtype), dtype)
 
 
+#: An extent that 32 bits do not hold, of an array without elements.
+LONG = {"shape": (0, 2**32 + 5)}
+
+
+@check("consumer", "values", ("long",), FEW, EDITIONS, risky=True)
+def values_of_a_long_extent(c: Consumer, which: str, dtype: str, edition: str) -> None:
+    read_rightly(c, EDITIONS[edition](dtype=dtype, **LONG), "long")
+
+
 @check("consumer", "values", ("null strides",), ((2, 3), (2, 3, 4)), EDITIONS, risky=True)
 def values_without_strides(c: Consumer, which: str, shape: tuple[int, ...], edition: str) -> None:
     array = EDITIONS[edition](shape, null_strides=True)
@@ -368,6 +378,47 @@ def owns_without_the_producer(c: Consumer, which: str, edition: str) -> None:
     same_values(observe(made.result), array, "with nothing but the result alive")
 
 
+def gone(made: Trial, record: caps.Made) -> None:
+    """Drops the result, and gives its memory time to go."""
+    made.result = None
+    record.owner = None
+    gc.collect()
+
+
+@check("consumer", "owns", ("slice",), EDITIONS, risky=True)
+def slices_own(c: Consumer, which: str, edition: str) -> None:
+    """A view of the result needs the memory as the result does."""
+    made = trial(c, EDITIONS[edition]((5,))).taken()
+    try:
+        part = made.result[1:]
+    except Exception as error:
+        raise NotApplicable(f"the result gives no slice: {said(error)}") from error
+    before = observe(part)
+    gone(made, made.made)
+    after = observe(part)
+    same = (before.shape, before.elements) == (after.shape, after.elements)
+    insist(same, "a slice has other elements after the array that it was taken of is gone")
+
+
+@check("consumer", "owns", ("exported again",), EDITIONS, risky=True)
+def exports_own(c: Consumer, which: str, edition: str) -> None:
+    """What was imported may be exported again, and goes on then."""
+    made = trial(c, EDITIONS[edition]()).taken()
+    try:
+        capsule = made.result.__dlpack__()
+    except Exception as error:
+        raise NotApplicable(f"the result exports nothing: {said(error)}") from error
+    view = caps.look(capsule)
+    if view.device[0] != 1:
+        raise NotApplicable(f"the result is on device {view.device}")
+    before = view.elements()
+    gone(made, made.made)
+    insist(
+        view.elements() == before, "an export of the result has other elements when that is gone"
+    )
+    del capsule
+
+
 @check("consumer", "gives-back", DTYPES, EDITIONS, risky=True)
 def gives_back(c: Consumer, dtype: str, edition: str) -> None:
     record = trial(c, EDITIONS[edition](dtype=dtype)).taken().finish()
@@ -379,6 +430,26 @@ def gives_layouts_back(c: Consumer, layout: str, dtype: str, edition: str) -> No
     fields = {"dtype": dtype} | LAYOUTS[layout]
     record = trial(c, EDITIONS[edition](**fields)).taken().finish()
     insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
+
+
+@check("consumer", "gives-back", ("copy=True",), ("plain", "rows with gaps"), EDITIONS, risky=True)
+def gives_back_what_it_copied(c: Consumer, which: str, layout: str, edition: str) -> None:
+    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), True).taken()
+    record = made.finish()
+    insist(record.deleted == 1, f"copy=True: the deleter was called {record.deleted} times")
+
+
+@check("consumer", "producer-freed", EDITIONS)
+def producer_goes(c: Consumer, edition: str) -> None:
+    """The object itself goes, and not its memory alone."""
+    objects_only(c)
+    made = trial(c, EDITIONS[edition]()).taken()
+    record, known = made.finish(), weakref.ref(made.array)
+    if not record.deleted:
+        raise NotApplicable("the memory stays, which another rule judges")
+    record.owner = made.array = None
+    gc.collect()
+    insist(known() is None, "the result is gone, and the object that it was made of stays")
 
 
 @check("consumer", "gives-back", ("no data",), ((0,), (0, 3)), EDITIONS, risky=True)
@@ -408,6 +479,18 @@ def gives_back_what_it_refuses(c: Consumer, which: str, edition: str) -> None:
         record.deleted == 1,
         f"refused ({made.refused.text}), and the deleter was called {record.deleted} times",
     )
+
+
+@check("consumer", "gives-back-refused", ("told by the capsule",), EDITIONS, risky=True)
+def gives_back_another_device(c: Consumer, which: str, edition: str) -> None:
+    """A device that only the capsule tells is seen when the capsule is there already."""
+    objects_only(c)
+    made = trial(c, SAY_HOST[edition](device=(99, 0)))
+    if not made.refused:
+        raise NotApplicable("it is taken")
+    deleted = made.finish().deleted
+    refused = made.refused.text
+    insist(deleted == 1, f"refused ({refused}), and the deleter was called {deleted} times")
 
 
 @check("consumer", "null-deleter", EDITIONS, risky=True)
@@ -471,6 +554,12 @@ def struct_is_untouched(c: Consumer, layout: str, edition: str) -> None:
 @check("consumer", "struct-untouched", ("null strides",), EDITIONS)
 def null_strides_are_untouched(c: Consumer, which: str, edition: str) -> None:
     untouched(trial(c, EDITIONS[edition](null_strides=True)).taken())
+
+
+@check("consumer", "struct-untouched", ("byte_offset",), EDITIONS)
+def offset_is_untouched(c: Consumer, which: str, edition: str) -> None:
+    fields = {"shape": (5,), "start": 4, "byte_offset": 16}
+    untouched(trial(c, EDITIONS[edition](**fields)).taken())
 
 
 def untouched(made: Trial) -> None:
@@ -621,20 +710,28 @@ def odd_dtype(c: Consumer, dtype: tuple[int, int, int], edition: str) -> None:
 
 #: Host memory under the names that drivers of devices have for it.
 HOST_BY_OTHER_NAMES = ((3, 0), (11, 0), (13, 0))
-OTHER_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0), *HOST_BY_OTHER_NAMES)
+UNKNOWN_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0))
+OTHER_DEVICES = (*UNKNOWN_DEVICES, *HOST_BY_OTHER_NAMES)
 
 
 @check("consumer", "other-device", OTHER_DEVICES, EDITIONS, risky=True)
 def other_device(c: Consumer, device: tuple[int, int], edition: str) -> None:
     edition_is_taken(c, edition)
     made = trial(c, EDITIONS[edition](device=device))
-    if not made.refused and device not in HOST_BY_OTHER_NAMES:
-        same = observe(made.result).address == made.array.element_zero  # it reads host memory
-        insist(not same, f"memory of device {device} is taken for the host's")
     if not made.refused:
         raise NotApplicable(f"device {device} is taken")
     kind, text, _ = made.refused
     insist(issubclass(kind, BufferError), f"device {device}: {text}")
+
+
+@check("consumer", "device-not-read", UNKNOWN_DEVICES, EDITIONS, risky=True)
+def other_device_is_not_read(c: Consumer, device: tuple[int, int], edition: str) -> None:
+    edition_is_taken(c, edition)
+    made = trial(c, EDITIONS[edition](device=device))
+    if made.refused:
+        return
+    same = observe(made.result).address == made.array.element_zero  # it reads host memory
+    insist(not same, f"memory of device {device} is taken for the host's")
 
 
 @check("consumer", "device-of-the-capsule", ((7, 0), (99, 0)), EDITIONS, risky=True)
@@ -772,6 +869,15 @@ def has_keywords(c: Consumer, which: str) -> None:
     edition_is_taken(c, "versioned")
     refused = trial(c, Versioned(), **KEYWORDS[which]).refused
     insist(not refused, f"{which}: {refused and refused.text}")
+
+
+@check("consumer", "unknown-device", ("nonsense",))
+def unknown_device(c: Consumer, which: str) -> None:
+    bound_by_from_dlpack(c)
+    if trial(c, Versioned(), device=None).refused:
+        raise NotApplicable("the consumer does not know the keyword device")
+    made = trial(c, Versioned(), device="no such device")
+    insist(made.refused, "device='no such device' is taken")
 
 
 def with_copy(c: Consumer, array: Any, copy: bool) -> Trial:

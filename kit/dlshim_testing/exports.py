@@ -131,12 +131,16 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Any]] = {
     "scalar": ((), ()),
     "vector": ((7,), ()),
     "cube": ((2, 3, 4), ()),
+    "four dimensions": ((2, 3, 1, 2), ()),
+    "eight dimensions": ((2, 1, 3, 1, 2, 1, 1, 2), ()),
     "one row": ((1, 5), ()),
     "one column": ((5, 1), ()),
     "rows": ((4, 6), (slice(1, 3),)),
     "columns": ((4, 6), (slice(None), slice(2, 5))),
     "row": ((4, 6), (2,)),
     "column": ((4, 6), (slice(None), 1)),
+    "one row of several": ((4, 6), (slice(1, 2),)),
+    "one column of several": ((4, 6), (slice(None), slice(1, 2))),
     "element": ((4, 6), (3, 4)),
     "every second": ((7,), (slice(None, None, 2),)),
     "every second column": ((4, 6), (slice(None), slice(1, None, 2))),
@@ -154,10 +158,18 @@ def laid_out(array: Any, index: Any) -> Any:
     """The library's own view, or NotApplicable where it has none."""
     if index == ():
         return array
-    try:
-        return array.T if index == "T" else array[index]
-    except Exception as error:
-        raise NotApplicable(f"the library does not index like this: {said(error)}") from error
+    if index == "T":
+        ways: list[Any] = [lambda: array.T]
+    else:  # the standard asks for as many indices as there are axes
+        each = (*index, *[slice(None)] * (len(shape_of(array) or index) - len(index)))
+        ways = [lambda: array[each], lambda: array[index]]
+    why = ""
+    for take in ways:
+        try:
+            return take()
+        except Exception as error:
+            why = why or said(error)
+    raise NotApplicable(f"the library does not index like this: {why}")
 
 
 def counted(shape: tuple[int, ...], index: Any) -> tuple[tuple[int, ...], list[int]]:

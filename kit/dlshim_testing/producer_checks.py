@@ -23,11 +23,14 @@ from .exports import (
     Watch,
     all_asked,
     asked,
+    counted,
     held,
+    laid_out,
     laid_out_and_filled,
     newest_of,
     on_host,
     other_driver,
+    own_elements,
     prepared,
     same_elements,
     view_of,
@@ -92,6 +95,18 @@ def device_pair(p: Producer, dtype: str) -> None:
         raise Broken(f"the device type {answer[0]!r} is no integer") from error
 
 
+@check("producer", "device-pair", ("layout",), LAYOUTS)
+def device_of_each_layout(p: Producer, which: str, layout: str) -> None:
+    shape, _ = LAYOUTS[layout]
+    array, whole = prepared(p, layout, "float32"), device_of(p.make(shape))
+    newest_of(array)  # of what cannot be exported the device is no matter
+    try:
+        told = array.__dlpack_device__()
+    except Exception as error:
+        raise Broken(f"{layout}: __dlpack_device__() raises {said(error)}") from error
+    insist(device_of(array) == whole, f"{layout}: the device is {told}, that of the whole {whole}")
+
+
 @check("producer", "device-told", SOME, ASKS)
 def device_is_told(p: Producer, dtype: str, ask: str) -> None:
     array = p.make((2, 3), dtype)
@@ -154,6 +169,34 @@ def fresh_capsule(p: Producer, ask: str) -> None:
     )
 
 
+@check("producer", "fresh-capsule", ("another shape",), ASKS)
+def fresh_fields(p: Producer, which: str, ask: str) -> None:
+    """The extents of a struct stay while other arrays are exported."""
+    first = asked(p.make((2, 3)), ASKS[ask])
+    before = fields_of(view_of(first))
+    others = [asked(p.make(shape), ASKS[ask]) for shape in ((4, 5), (7, 1))]
+    now = fields_of(view_of(first))
+    insist(now == before, f"a struct says {before}, and {now} after other arrays were exported")
+    del others
+
+
+def fields_of(view: caps.View) -> dict[str, Any]:
+    names = ("data", "device", "dtype", "shape", "strides", "byte_offset", "flags")
+    return {name: getattr(view, name) for name in names}
+
+
+@check("producer", "destructor-spares", FEW, ASKS, risky=True)
+def destructor_spares(p: Producer, dtype: str, ask: str) -> None:
+    capsule = asked(p.make((2, 3), dtype), ASKS[ask])
+    watch = Watch(capsule)
+    name, address = caps.name_of(capsule), watch.view.address
+    caps.rename(capsule)
+    del capsule
+    insist(watch.calls == 0, "a capsule that was renamed as used called the deleter")
+    caps.call_deleter(address, name, held=True)
+    insist(watch.calls == 1, f"the deleter was called {watch.calls} times")
+
+
 @check("producer", "destructor-frees", FEW, ASKS, risky=True)
 def destructor_frees(p: Producer, dtype: str, ask: str) -> None:
     array = p.make((2, 3), dtype)
@@ -163,7 +206,7 @@ def destructor_frees(p: Producer, dtype: str, ask: str) -> None:
     if not view_of(capsule).deleter:
         del capsule
         insist(
-            not leaks(p, dtype, ask, leave),
+            not leaks(p, dtype, ASKS[ask], leave),
             f"arrays of {ELEMENTS} elements and their capsules come and go, {NO_DELETER}, and the "
             "process still occupies their memory",
         )
@@ -174,7 +217,7 @@ def destructor_frees(p: Producer, dtype: str, ask: str) -> None:
         gc.collect()
     if watch.calls == 0 and held and sys.getrefcount(array) == before:
         return  # a destructor that frees without the struct's own pointer
-    if watch.calls == 0 and not leaks(p, dtype, ask, leave):
+    if watch.calls == 0 and not leaks(p, dtype, ASKS[ask], leave):
         return  # the same, seen by the memory that the process occupies
     insist(watch.calls == 1, f"the capsule is gone, and its deleter was called {watch.calls} times")
 
@@ -205,18 +248,22 @@ def span_of(view: caps.View, elements: int = ELEMENTS) -> int:
     return elements * bits // 8
 
 
-def growth(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> float:
+def growth(
+    p: Producer, dtype: str, keywords: dict[str, Any], spend: Callable[[Any], None], also: Any
+) -> float:
     """By how much the process grows while many large arrays come and go, as a part of their size;
-    0 where the system does not tell."""
+    0 where the system does not tell.  ``also(array)`` is called of each before it goes."""
     size, before = 0, caps.resident_bytes()
     with caps.short_memory():  # structs of this package keep no books meanwhile
         for _ in range(MANY):
             array = p.make((ELEMENTS,), dtype)  # it may be all that keeps the memory
-            capsule = asked(array, ASKS[ask])
+            capsule = asked(array, keywords)
             view = on_host(view_of(capsule))
             size = span_of(view)
             if not view.readonly:
                 C.memset(view.element_zero, 1, size)
+            if also:
+                also(array)
             del array
             spend(capsule)
             del capsule
@@ -234,30 +281,40 @@ LEAKING: dict[Any, weakref.WeakSet[Producer]] = {
 }
 
 
-def leaks(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None]) -> bool:
+def leaks(
+    p: Producer,
+    dtype: str,
+    keywords: dict[str, Any],
+    spend: Callable[[Any], None],
+    also: Callable[[Any], object] | None = None,
+) -> bool:
     """Whether large arrays stay although nobody has them, or their capsules, any more."""
-    growth(p, dtype, ask, spend)  # it fills what allocators keep
+
+    def grows() -> bool:
+        return growth(p, dtype, keywords, spend, also) > 0.5
+
+    grows()  # it fills what allocators keep
     if not (before := caps.resident_bytes()):
         raise NotApplicable("the memory that the process occupies cannot be told here")
-    if growth(p, dtype, ask, spend) <= 0.5:
+    if not grows():
         return False
-    if p not in LEAKING[spend] and goes_late(p, dtype, ask, spend, before):
+    if p not in LEAKING[spend] and goes_late(grows, before):
         return False
     LEAKING[spend].add(p)
     return True
 
 
-def goes_late(p: Producer, dtype: str, ask: str, spend: Callable[[Any], None], before: int) -> bool:
+def goes_late(grows: Callable[[], bool], before: int) -> bool:
     """Whether what was kept is bounded, or goes while nothing is done.
 
     Freed memory may stay with the process for all that, but then it is used again."""
     while (kept := caps.resident_bytes() - before) < KEPT_BYTES:
-        if growth(p, dtype, ask, spend) <= 0.5:
+        if not grows():
             return True
     end, later = time.monotonic() + KEPT_SECONDS, threading.Event()
     while caps.resident_bytes() - before > kept // 2:
         if time.monotonic() > end:
-            return growth(p, dtype, ask, spend) <= 0.5
+            return not grows()
         later.wait(0.05)
     return True
 
@@ -268,22 +325,56 @@ def deleter_frees(p: Producer, ask: str) -> None:
     called = "the deleter of each export is called" if view_of(capsule).deleter else NO_DELETER
     del capsule
     insist(
-        not leaks(p, "float32", ask, consume),
+        not leaks(p, "float32", ASKS[ask], consume),
         f"arrays of {ELEMENTS} elements come and go, {called}, and the process still occupies "
         "their memory",
     )
 
 
-@check("producer", "destructor-spares", FEW, ASKS, risky=True)
-def destructor_spares(p: Producer, dtype: str, ask: str) -> None:
-    capsule = asked(p.make((2, 3), dtype), ASKS[ask])
-    watch = Watch(capsule)
-    name, address = caps.name_of(capsule), watch.view.address
-    caps.rename(capsule)
-    del capsule
-    insist(watch.calls == 0, "a capsule that was renamed as used called the deleter")
-    caps.call_deleter(address, name, held=True)
-    insist(watch.calls == 1, f"the deleter was called {watch.calls} times")
+@check("producer", "deleter-frees", ("copy",), ("bare", "versioned"), risky=True)
+def deleter_frees_copies(p: Producer, which: str, ask: str) -> None:
+    insist(
+        not leaks(p, "float32", {**COPY, **ASKS[ask]}, consume),
+        f"copies of {ELEMENTS} elements come and go by copy=True, their deleters are called, and "
+        "the process still occupies their memory",
+    )
+
+
+@check("producer", "destructor-frees", ("copy",), ("bare", "versioned"), risky=True)
+def destructor_frees_copies(p: Producer, which: str, ask: str) -> None:
+    insist(
+        not leaks(p, "float32", {**COPY, **ASKS[ask]}, leave),
+        f"copies of {ELEMENTS} elements come and go by copy=True, nobody consumes their capsules, "
+        "and the process still occupies their memory",
+    )
+
+
+#: How many exports are made where small blocks of memory are counted, and the least of a block.
+EXPORTS, BLOCK = 256, 16
+
+
+def blocks_left(p: Producer, ask: str) -> int:
+    """The bytes that C and Python have more after so many arrays were exported and given back."""
+    gc.collect()
+    before = caps.bytes_of_malloc() + BLOCK * caps.blocks_in_use()
+    with caps.short_memory():
+        for _ in range(EXPORTS):
+            consume(asked(p.make((2, 3)), ASKS[ask]))
+    gc.collect()
+    return caps.bytes_of_malloc() + BLOCK * caps.blocks_in_use() - before
+
+
+@check("producer", "deleter-frees", ("blocks",), ("bare", "versioned"), risky=True)
+def deleter_frees_blocks(p: Producer, which: str, ask: str) -> None:
+    """Something small is left by each export: the struct itself, a shape, a reference."""
+    if not view_of(asked(p.make((2, 3)), ASKS[ask])).deleter:
+        raise NotApplicable("the struct has no deleter")
+    left = [blocks_left(p, ask) for _ in range(4)][1:]
+    insist(
+        min(left) < EXPORTS * BLOCK,
+        f"after {EXPORTS} exports whose deleters were called, {min(left)} bytes more are in use, "
+        "each time",
+    )
 
 
 @check("producer", "deleter-without-gil", FEW, ASKS, risky=True)
@@ -316,6 +407,40 @@ def keeps_memory(p: Producer, dtype: str, ask: str) -> None:
         caps.poison((C.c_char * (len(before) * caps.itemsize_of(dtype)))())
         rivals.append(p.make((2, 3, 4), dtype))
     same_elements(view, before, "after the array is gone")
+
+
+@check("producer", "keeps-memory", ("fields",), ASKS, risky=True)
+def keeps_fields(p: Producer, which: str, ask: str) -> None:
+    """Shape and strides belong to the struct, too."""
+    array = p.make((2, 3))
+    capsule = asked(array, ASKS[ask])
+    before = fields_of(view_of(capsule))
+    del array
+    gc.collect()
+    rivals = [p.make((3, 2)) for _ in range(8)]
+    now = fields_of(view_of(capsule))
+    insist(now == before, f"a struct says {before}, and {now} after the array is gone")
+    del rivals
+
+
+@check("producer", "keeps-memory", ("two exports",), ASKS, risky=True)
+def keeps_memory_of_each_export(p: Producer, which: str, ask: str) -> None:
+    """Each export is given back for itself: the deleter of one leaves the others what they have."""
+    array, _, _, written = laid_out_and_filled(p, "cube", "float32")
+    first, second = all_asked(array, [ASKS[ask]] * 2)
+    view = on_host(view_of(second))
+    if not view.data:
+        raise NotApplicable("data is NULL, which another rule judges")
+    before = view.elements()
+    del array, written
+    consume(first)
+    gc.collect()
+    rivals = []
+    for _ in range(8):
+        caps.poison((C.c_char * (len(before) * caps.itemsize_of(view.dtype)))())
+        rivals.append(p.make((2, 3, 4)))
+    same_elements(view, before, "after the deleter of another export was called")
+    del rivals, second
 
 
 @check("producer", "keeps-memory", ("large",), ASKS, risky=True)
@@ -421,6 +546,18 @@ def shape_is_told(p: Producer, layout: str, ask: str) -> None:
     insist(view.ndim >= 0, f"ndim is {view.ndim}")
     insist(view.ndim == 0 or view.shape_address, f"shape is NULL and ndim {view.ndim}")
     insist(view.shape == meant, f"the struct says {view.shape}, the array {meant}")
+
+
+#: An extent that 32 bits do not hold, of an array without elements.
+LONG = (0, 2**32 + 5)
+
+
+@check("producer", "shape", ("long",), ("bare", "versioned"), risky=True)
+def long_shape_is_told(p: Producer, which: str, ask: str) -> None:
+    if p.one_dimension:
+        raise NotApplicable("the target is said to have one dimension alone")
+    view = view_of(asked(p.make(LONG), ASKS[ask]))
+    insist(view.shape == LONG, f"the struct says {view.shape}, the array {LONG}")
 
 
 @check("producer", "dtype", DTYPES, ("bare", "versioned"))
@@ -563,6 +700,54 @@ def exports_share(p: Producer, layout: str) -> None:
     )
 
 
+#: Layouts that most libraries have as views of a whole.
+VIEWS = ("rows", "columns", "row", "column", "every second", "transposed", "rows reversed")
+MARK, OTHER = 21, 85  # numbers that every dtype holds
+
+
+def view_and_whole(p: Producer, layout: str) -> tuple[Any, Any, tuple[int, ...]]:
+    """(a view, the whole, where the view's first element is in it), where the library itself shows
+    that it is a view: what is written into the view is in the whole."""
+    shape, index = LAYOUTS[layout]
+    whole = p.make(shape)
+    array = laid_out(whole, index)
+    _, positions = counted(shape, index)
+    at = tuple(
+        positions[0] // step % extent
+        for extent, step in zip(shape, caps.row_major(shape), strict=True)
+    )
+    before = own_elements(whole, p.usual())
+    try:
+        array[(0,) * len(shape_of(array) or ())] = MARK
+    except Exception as error:
+        raise NotApplicable(f"a view cannot be written: {said(error)}") from error
+    if before is None or own_elements(whole, p.usual()) == before:
+        raise NotApplicable("nothing shows that what the library's index gives is a view")
+    return array, whole, at
+
+
+def is_of_the_whole(p: Producer, layout: str, keywords: dict[str, Any]) -> bool:
+    """Whether what is written into the whole shows in an export of its view."""
+    array, whole, at = view_and_whole(p, layout)
+    view, capsule = held(array, keywords)
+    whole[at] = OTHER
+    shows = view.elements()[:1] == [caps.encode(p.usual(), OTHER)]
+    del capsule
+    return shows
+
+
+@check("producer", "zero-copy", ("of the whole",), VIEWS)
+def view_shares_the_whole(p: Producer, which: str, layout: str) -> None:
+    shares = is_of_the_whole(p, layout, ASKS["versioned"])
+    insist(shares, f"{layout}: the export of a view is a copy of it, not the memory of the whole")
+
+
+@check("producer", "copy-false", ("of the whole",), VIEWS, ("bare", "versioned"))
+def copy_false_shares_the_whole(p: Producer, which: str, layout: str, ask: str) -> None:
+    shares = is_of_the_whole(p, layout, {"copy": False, **ASKS[ask]})
+    insist(shares, f"{layout}: copy=False gives a copy of a view, not the memory of the whole")
+
+
 # ---- what is asked -------------------------------------------------------------------------
 
 
@@ -696,6 +881,20 @@ def to_cpu(p: Producer, dtype: str) -> None:
     insist(view.device == (1, 0), f"dl_device=(1, 0) gives memory of {view.device}")
 
 
+class Device(enum.IntEnum):
+    """As the standard has it: "the device type is an Enum"."""
+
+    CPU = 1
+
+
+@check("producer", "to-cpu", ("enum",))
+def to_cpu_by_an_enum(p: Producer, which: str) -> None:
+    array = on_cpu(p)
+    asked(array, {"dl_device": (1, 0), "max_version": (1, 0)})
+    error = answers(array, dl_device=(Device.CPU, 0), max_version=(1, 0))
+    insist(error is None, f"dl_device=({Device.CPU!r}, 0): {error and said(error)}")
+
+
 @check("producer", "other-device", UNKNOWN_DEVICES, ("bare", "versioned"))
 def other_device(p: Producer, device: tuple[int, int], ask: str) -> None:
     array = p.make((2, 3))
@@ -727,6 +926,21 @@ def copy_is_made(p: Producer, layout: str, ask: str) -> None:
     insist(view.element_zero != own.element_zero, "copy=True gives the array's own memory")
     same_elements(view, own.elements() if wanted is None else wanted, "the copy")
     del own_capsule, capsule, export
+
+
+TO_CPU = {"dl_device": (1, 0)}
+
+
+@check("producer", "copy-true", ("to cpu",), ("bare", "versioned"))
+def copy_is_made_on_its_device(p: Producer, which: str, ask: str) -> None:
+    array = on_cpu(p)
+    own, own_capsule = held(array, ASKS[ask])
+    view, capsule = held(array, {**COPY, **TO_CPU, **ASKS[ask]})
+    insist(
+        view.element_zero != own.element_zero,
+        "copy=True with dl_device=(1, 0) gives the array's own memory",
+    )
+    del own_capsule, capsule
 
 
 @check("producer", "copied-flag", LAYOUTS)
@@ -766,6 +980,22 @@ def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
         places = {view_of(uncopied[1]).element_zero}
     insist(0 in view.shape or view.element_zero in places, "copy=False gives a copy")
     insist(not view.copied, "copy=False gives a struct with the flag IS_COPIED")
+
+
+@check("producer", "copy-false", ("to cpu",), ("bare", "versioned"))
+def copy_false_on_its_device(p: Producer, which: str, ask: str) -> None:
+    array = on_cpu(p)
+    own, again = all_asked(array, [ASKS[ask]] * 2)
+    if view_of(own).element_zero != view_of(again).element_zero:
+        raise NotApplicable("each export is a copy")
+    error = answers(array, copy=False, **TO_CPU, **ASKS[ask])
+    if error is not None:
+        allowed = isinstance(error, BufferError | ValueError | TypeError)
+        insist(allowed, f"copy=False with dl_device=(1, 0): {said(error)}")
+        return
+    view = view_of(asked(array, {"copy": False, **TO_CPU, **ASKS[ask]}))
+    same = view.element_zero == view_of(own).element_zero
+    insist(same, "copy=False with dl_device=(1, 0) gives a copy")
 
 
 @check("producer", "copy-false-error", LAYOUTS, ("bare", "versioned"))
@@ -855,6 +1085,26 @@ def read_only_as_legacy(p: Producer) -> None:
     insist(name != caps.LEGACY, "memory that may not be written is given out as DLPack 0.x")
 
 
+@check("producer", "leaves-array", ("writable",), ASKS)
+def export_leaves_the_array_writable(p: Producer, which: str, ask: str) -> None:
+    array = p.make((2, 3))
+    if not says_that_it_may_be_written(array):
+        raise NotApplicable("nothing says that the array may be written")
+    consume(asked(array, ASKS[ask]))
+    insist(says_that_it_may_be_written(array), "an array that was exported may not be written")
+
+
+@check("producer", "refusals", ("layout",), LAYOUTS, ("bare", "versioned"))
+def layouts_are_refused_by_a_buffer_error(p: Producer, which: str, layout: str, ask: str) -> None:
+    array = prepared(p, layout, "float32")
+    if not hasattr(array, "__dlpack__"):
+        raise NotApplicable(f"a {type(array).__name__} has no __dlpack__")
+    if ASKS[ask] and isinstance(answers(p.make((2, 3)), max_version=None), TypeError):
+        raise NotApplicable("max_version is not known")
+    error = answers(array, **ASKS[ask])
+    insist(error is None or isinstance(error, BufferError), f"{layout}: {error and said(error)}")
+
+
 @check("producer", "refusals", REFUSED, ("bare", "versioned"))
 def refusals(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p, "refused", which)
@@ -888,6 +1138,26 @@ def refused_goes(p: Producer, which: str) -> None:
     del array
     gc.collect()
     insist(gone() is None, f"{name}: it stays although nothing but its refused exports had it")
+
+
+#: What most libraries refuse of an array that can be exported.
+NOT_GIVEN: dict[str, dict[str, Any]] = {
+    "dl_device": {"dl_device": (99, 0)},
+    "stream": {"stream": 1},
+    "unknown keyword": {"not_a_keyword": 1},
+}
+
+
+@check("producer", "refused-freed", NOT_GIVEN, risky=True)
+def array_goes_after_a_refused_call(p: Producer, which: str) -> None:
+    """A large array that was exported, and asked for something that it refused."""
+    keywords = NOT_GIVEN[which]
+    if answers(p.make((2, 3)), **keywords) is None:
+        raise NotApplicable(f"{keywords} is taken")
+    insist(
+        not leaks(p, "float32", ASKS["bare"], consume, lambda array: answers(array, **keywords)),
+        f"arrays that refused {keywords} come and go, and the process still occupies their memory",
+    )
 
 
 @check("producer", "not-exported", REFUSED, ("bare", "versioned"))

@@ -258,6 +258,8 @@ class Elsewhere:
     def _begin(self) -> None:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(search_path())
+        # Python's allocator then looks whether its lock is held, and marks what was freed.
+        environment.setdefault("PYTHONMALLOC", "debug")
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._child = subprocess.Popen(
             [sys.executable, "-m", "dlshim_testing.worker", self.side, self.target],
@@ -329,7 +331,7 @@ class Elsewhere:
             ended = f"by signal {-code}"
         lines = self._written()
         words = [line for line in lines if "Fatal Python" in line or "terminate" in line]
-        return " ".join(["the process ended", ended, *(words or lines)[-1:]])[:300]
+        return " ".join(["the process ended", ended, *(words[:1] or lines[-1:])])[:300]
 
     def _where(self) -> str:
         """The line of Python at which the child hung: it writes it down, and ends (`worker`)."""

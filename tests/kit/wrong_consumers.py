@@ -49,6 +49,7 @@ class Right:
     """``consume(x)``; each step is a method, so that a wrong one differs in that step."""
 
     def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        self.known_device(device)
         capsule = x if isinstance(x, caps.Capsule) else self.ask(x, copy)
         if caps.name_of(capsule) not in (caps.LEGACY, caps.VERSIONED):
             raise ValueError("the capsule was consumed")
@@ -56,6 +57,10 @@ class Right:
         self.judge(view)
         taken = Taken(self.take(capsule), view, read_only=view.readonly)
         return copy_of(taken) if copy and not view.copied else taken
+
+    def known_device(self, device: Any) -> None:
+        if device is not None:
+            raise ValueError(f"no device {device!r}")
 
     def ask(self, x: Any, copy: Any) -> Any:
         x.__dlpack_device__()
@@ -532,6 +537,7 @@ WRONG: dict[str, Consumer] = {
     "copy-false": consumer(CopiesAlways()),
     "copy-keyword": consumer(NoKeywords()),
     "same-device": consumer(MovesAway()),
+    "device-not-read": consumer(IgnoresTheDevice()),
     "table-no-borrow": consumer(Borrows()),
     "table-major": consumer(BorrowsFromAnyMajor()),
 }

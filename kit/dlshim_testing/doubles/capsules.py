@@ -190,6 +190,8 @@ def column_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 def offsets(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Where each element lies, in elements from element zero, in row-major order."""
+    if 0 in shape:  # another extent may be so long that it cannot be counted
+        return []
     return [
         sum(i * s for i, s in zip(index, strides, strict=True))
         for index in itertools.product(*map(range, shape))
@@ -779,6 +781,23 @@ def make_of_c(
 def blocks_in_use() -> int:
     """Python's own count of live memory blocks."""
     return sys.getallocatedblocks()
+
+
+class _Allocated(C.Structure):
+    """`struct mallinfo2` of glibc; the bytes in use are its eighth member."""
+
+    _fields_ = [(name, C.c_size_t) for name in "abcdefg"] + [
+        ("used", C.c_size_t),
+        ("i", C.c_size_t * 2),
+    ]
+
+
+def bytes_of_malloc() -> int:
+    """The bytes that C has by malloc(), in its main arena; 0 where the C library does not tell."""
+    if not hasattr(_libc, "mallinfo2"):
+        return 0
+    _libc.mallinfo2.restype = _Allocated
+    return int(_libc.mallinfo2().used)
 
 
 def resident_bytes() -> int:

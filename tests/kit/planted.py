@@ -1,0 +1,577 @@
+"""Faults that were planted to see whether the kit finds them: arrays over NumPy's, which index and
+write as real ones do, each with one fault; and consumers with one fault each.
+
+`PLANTED` names the check that finds each fault, and the level at which it does.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import functools
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dlshim_testing.doubles import capsules as caps
+from dlshim_testing.drivers import building
+from dlshim_testing.partner import Consumer, Producer
+from dlshim_testing.rules import HABIT, MUST, SHOULD
+from kit import wrong_consumers, wrong_producers
+
+
+class Of:
+    """An array that forwards everything to NumPy's; a fault overrides `give`."""
+
+    def __init__(self, shape: Any, dtype: Any = "float32", array: Any = None) -> None:
+        self.array = np.zeros(shape, dtype) if array is None else array
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "array" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.array, name)
+
+    @property
+    def shape(self) -> Any:
+        return self.array.shape
+
+    @property
+    def T(self) -> Any:
+        return type(self)((), array=self.array.T)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.array[index]
+        return type(self)((), array=found) if isinstance(found, np.ndarray) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.array[index] = value
+
+    def __dlpack_device__(self) -> Any:
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy, "stream": stream}
+        return self.give(**asked)
+
+    def give(self, **asked: Any) -> Any:
+        return self.array.__dlpack__(**asked)
+
+
+def of(capsule: Any) -> tuple[Any, Any]:
+    """The managed tensor and the tensor of a capsule, to be changed in place."""
+    versioned = caps.name_of(capsule) == caps.VERSIONED
+    kind = caps.ManagedTensorVersioned if versioned else caps.ManagedTensor
+    managed = kind.from_address(caps.pointer_of(capsule))
+    return managed, managed.dl_tensor
+
+
+def extents(address: int, count: int) -> Any:
+    return (C.c_int64 * count).from_address(address)
+
+
+def when_freed(capsule: Any, do: Callable[[Callable[[], None]], None]) -> Any:
+    """Has the capsule's deleter call ``do(original)`` instead; it holds the lock of Python."""
+    managed, _ = of(capsule)
+    original, address = managed.deleter, C.addressof(managed)
+
+    def free() -> None:
+        C.PYFUNCTYPE(None, C.c_void_p)(original)(address)
+
+    @C.CFUNCTYPE(None, C.c_void_p)
+    def deleter(_: int) -> None:
+        do(free)
+
+    caps.keep_for_ever(deleter)
+    managed.deleter = C.cast(deleter, C.c_void_p).value
+    return capsule
+
+
+# ---- deleters that need the lock of Python (in C, as Python itself always takes it) --------------
+
+SOURCE = """
+void Py_DecRef(void *);
+void *PyUnicode_FromString(const char *);
+
+/* manager_ctx lies behind the DLTensor of a legacy struct, and behind the version of another. */
+void drop_legacy(char *tensor) { Py_DecRef(*(void **)(tensor + 48)); }
+void drop_versioned(char *tensor) { Py_DecRef(*(void **)(tensor + 8)); }
+void make_text(void *tensor) { (void)tensor; Py_DecRef(PyUnicode_FromString("given back")); }
+"""
+
+
+@functools.cache
+def library() -> Any:
+    folder = Path(tempfile.mkdtemp())
+    source = folder / "planted.c"
+    source.write_text(SOURCE)
+    command = [
+        building.compiler(),
+        "-shared",
+        "-fPIC",
+        "-o",
+        str(folder / "planted.so"),
+        str(source),
+    ]
+    subprocess.run(command, check=True)
+    return C.CDLL(str(folder / "planted.so"))
+
+
+class DropsWithoutTheLock(wrong_producers.Right):
+    """Its deleter is a Py_DECREF alone."""
+
+    def function(self, version: Any) -> Any:
+        return library().drop_versioned if version else library().drop_legacy
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        made = super()._export(version, **fields)
+        owner = bytearray(8)
+        C.pythonapi.Py_IncRef(C.py_object(owner))
+        made.struct.manager_ctx = id(owner)
+        made.struct.deleter = C.cast(self.function(version), C.c_void_p).value
+        return made
+
+
+class MakesTextWithoutTheLock(DropsWithoutTheLock):
+    """Its deleter makes a str, and drops it."""
+
+    def function(self, version: Any) -> Any:
+        return library().make_text
+
+
+# ---- views --------------------------------------------------------------------------------------
+
+
+class ExportsACachedCopy(Of):
+    """What is not row-major is exported from a copy that is kept."""
+
+    _kept: Any = None
+
+    def give(self, **asked: Any) -> Any:
+        if self.array.flags.c_contiguous:
+            return super().give(**asked)
+        if self._kept is None:
+            self._kept = np.ascontiguousarray(self.array)
+        return self._kept.__dlpack__(**asked)
+
+
+class MovesItself(Of):
+    """An export gives a view row-major memory of its own, in place."""
+
+    def give(self, **asked: Any) -> Any:
+        self.array = np.ascontiguousarray(self.array)
+        return super().give(**asked)
+
+
+class CutsDimensions(Of):
+    """What is behind the fourth extent is cut off."""
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        _, tensor = of(capsule)
+        tensor.ndim = min(tensor.ndim, 4)
+        return capsule
+
+
+class ReversesDimensions(Of):
+    """Above four dimensions the extents stand in the other order."""
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        _, tensor = of(capsule)
+        if tensor.ndim > 4:
+            told = extents(tensor.shape, tensor.ndim)
+            told[:] = list(told)[::-1]
+        return capsule
+
+
+class StrideOfOne(Of):
+    """One column of a wider array has the stride of a row-major array."""
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        _, tensor = of(capsule)
+        if tensor.ndim == 2 and self.array.shape[1] == 1 and tensor.strides:
+            extents(tensor.strides, 2)[0] = 1
+        return capsule
+
+
+class DeviceOfRowsAlone(Of):
+    """`__dlpack_device__` fails of what is not row-major."""
+
+    def __dlpack_device__(self) -> Any:
+        if not self.array.flags.c_contiguous:
+            raise ValueError("not contiguous")
+        return (1, 0)
+
+
+# ---- refusals ----------------------------------------------------------------------------------
+
+
+class RefusesEmpty(Of):
+    def give(self, **asked: Any) -> Any:
+        if not self.array.size:
+            raise RuntimeError("the array is empty")
+        return super().give(**asked)
+
+
+class RefusesViews(Of):
+    def give(self, **asked: Any) -> Any:
+        if not self.array.flags.c_contiguous:
+            raise RuntimeError("the array is not contiguous")
+        return super().give(**asked)
+
+
+class RefusesScalars(Of):
+    def give(self, **asked: Any) -> Any:
+        if not self.array.ndim:
+            raise TypeError("the array has no dimensions")
+        return super().give(**asked)
+
+
+class PlainDevicesAlone(Of):
+    """`dl_device` is compared by its text: an enum, as the standard has it, is refused."""
+
+    def give(self, dl_device: Any = None, **asked: Any) -> Any:
+        if dl_device is not None and str(dl_device) != "(1, 0)":
+            raise BufferError(f"no device {dl_device}")
+        return super().give(dl_device=dl_device, **asked)
+
+
+# ---- what stays, and what goes too early -------------------------------------------------------
+
+KEPT: list[Any] = []
+
+
+class KeepsCopies(Of):
+    """What `copy=True` gives is never freed."""
+
+    def give(self, copy: Any = None, **asked: Any) -> Any:
+        if not copy:
+            return super().give(copy=copy, **asked)
+        array = self.array.copy()
+        KEPT.append(array)
+        capsule = array.__dlpack__(**asked)
+        if caps.name_of(capsule) == caps.VERSIONED:
+            of(capsule)[0].flags |= caps.IS_COPIED
+        return capsule
+
+
+class KeepsWhatHasAnotherDevice(Of):
+    """Each export that is refused for its `dl_device` keeps the array."""
+
+    def give(self, dl_device: Any = None, **asked: Any) -> Any:
+        if dl_device is not None and tuple(dl_device) != (1, 0):
+            KEPT.append(self.array)
+            raise BufferError(f"no device {dl_device}")
+        return super().give(dl_device=dl_device, **asked)
+
+
+class KeepsStructs(Of):
+    """The array goes with its deleter, and a block beside the struct stays for ever."""
+
+    def give(self, **asked: Any) -> Any:
+        C.CDLL(None).malloc(80)
+        return super().give(**asked)
+
+
+class OneOwnerForAll(wrong_producers.Right):
+    """All exports of an array share one owner, which the first deleter drops."""
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields)
+        self._state = {"array": True, "dropped": False}
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        memory, state = self.memory, self._state
+
+        def drop() -> None:
+            state["dropped"] = True
+            if not state["array"]:
+                caps.poison(memory)
+
+        return super()._export(version, **{"owner": None, "on_delete": drop} | fields)
+
+    def __del__(self) -> None:
+        self._state["array"] = False
+        if self._state["dropped"]:
+            caps.poison(self.memory)
+
+
+class FieldsDieWithTheArray(wrong_producers.Right):
+    """Shape and strides of a struct are the array's own."""
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields)
+        self._fields: list[Any] = []
+
+    def _export(self, version: Any, **fields: Any) -> Any:
+        made = super()._export(version, **fields)
+        made.owner = None
+        own = (C.c_int64 * 8)(*made.shape)
+        self._fields.append(own)
+        made.struct.dl_tensor.shape = C.addressof(own)
+        made._kept = own
+        return made
+
+    def __del__(self) -> None:
+        for own in self._fields:
+            caps.poison(own)
+
+
+class OneShapeForAll(Of):
+    """The extents of all structs are one block of memory."""
+
+    BLOCK = (C.c_int64 * 64)()
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        _, tensor = of(capsule)
+        self.BLOCK[: tensor.ndim] = list(self.array.shape)
+        tensor.shape = C.addressof(self.BLOCK)
+        return capsule
+
+
+class ShortExtents(Of):
+    """Extents have 32 bits."""
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        _, tensor = of(capsule)
+        told = extents(tensor.shape, tensor.ndim)
+        told[:] = [extent & 0xFFFFFFFF for extent in told]
+        return capsule
+
+
+class CopyOrDevice(Of):
+    """Where the array's own device is asked for, `copy` is not looked at."""
+
+    def give(self, dl_device: Any = None, copy: Any = None, **asked: Any) -> Any:
+        own = dl_device is not None and tuple(dl_device) == (1, 0)
+        return super().give(dl_device=dl_device, copy=None if own else copy, **asked)
+
+
+class CopiesToADevice(Of):
+    """Where the array's own device is asked for, the export is a copy, with `copy=False` too."""
+
+    def give(self, dl_device: Any = None, copy: Any = None, **asked: Any) -> Any:
+        own = dl_device is not None and tuple(dl_device) == (1, 0)
+        return super().give(dl_device=dl_device, copy=True if own else copy, **asked)
+
+
+class FreezesItself(Of):
+    """An array that was exported may not be written any more."""
+
+    frozen = False
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        self.frozen = True
+        return capsule
+
+    @property
+    def flags(self) -> Any:
+        return None
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self.frozen:
+            raise ValueError("the array was exported")
+        super().__setitem__(index, value)
+
+
+# ---- consumers ---------------------------------------------------------------------------------
+
+
+class KeepsCopiesOfOthers(wrong_consumers.Right):
+    """With `copy=True` the producer's memory is never given back."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        self.copies = bool(copy)
+        return super().__call__(x, device=device, copy=copy)
+
+    def take(self, capsule: Any) -> Any:
+        imported = caps.take(capsule)
+        if self.copies:
+            imported.forget()
+        return imported
+
+
+class KeepsWhatTheCapsuleRefuses(wrong_consumers.Right):
+    """A device that the method tells is refused before the export, another one without a word to
+    the deleter."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        if hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] != 1:
+            raise BufferError("no such device")
+        return super().__call__(x, device=device, copy=copy)
+
+    def judge(self, view: caps.View) -> None:
+        if view.device[0] != 1:
+            caps.rename(self.capsule)
+        super().judge(view)
+
+    def look(self, capsule: Any) -> caps.View:
+        self.capsule = capsule
+        return super().look(capsule)
+
+
+class FoldsTheOffset(wrong_consumers.Right):
+    """`byte_offset` of the producer's own struct is added to its data."""
+
+    def look(self, capsule: Any) -> caps.View:
+        _, tensor = of(capsule) if caps.look(capsule).version != (2, 0) else (None, None)
+        if tensor is not None and tensor.byte_offset:
+            tensor.data += tensor.byte_offset
+            tensor.byte_offset = 0
+        return super().look(capsule)
+
+
+class AnyDeviceName(wrong_consumers.Right):
+    """`device=` is not looked at."""
+
+    def known_device(self, device: Any) -> None:
+        pass
+
+
+class ShortImports(wrong_consumers.Right):
+    """Extents have 32 bits."""
+
+    def look(self, capsule: Any) -> caps.View:
+        view = super().look(capsule)
+        view.shape = tuple(extent & 0xFFFFFFFF for extent in view.shape)
+        return view
+
+
+class Sliced(wrong_consumers.Taken):
+    """An import that gives views of itself."""
+
+    holds = True
+
+    def __getitem__(self, index: slice) -> Any:
+        start, _, step = index.indices(self.view.shape[0])
+        view = caps.View(self.view.address, self.view.name)
+        view.shape = (len(range(*index.indices(self.view.shape[0]))), *view.shape[1:])
+        strides = view.strides or caps.row_major(view.shape)
+        view.data += start * strides[0] * caps.itemsize_of(view.dtype)
+        view.strides = (strides[0] * step, *strides[1:])
+        return Sliced(self.held if self.holds else None, view)
+
+
+class Slices(wrong_consumers.Right):
+    KIND: Any = Sliced
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        made = super().__call__(x, device=device, copy=copy)
+        return self.KIND(made.held, made.view, read_only=made.read_only)
+
+
+class LooseSlice(Sliced):
+    holds = False
+
+
+class SlicesHoldNothing(Slices):
+    """A view of an import does not keep its memory."""
+
+    KIND = LooseSlice
+
+
+class LooseExport(wrong_consumers.Taken):
+    def __dlpack__(self, *, max_version: Any = None) -> Any:
+        view = self.view
+        return caps.make(
+            view.shape, view.dtype, version=(1, 3) if max_version else None, strides=view.strides,
+            data=view.element_zero, memory=C.create_string_buffer(8),
+        )  # fmt: skip
+
+
+class ExportsHoldNothing(Slices):
+    """What was imported and is exported again does not keep its memory."""
+
+    KIND = LooseExport
+
+
+class KeepsTheProducer(wrong_consumers.Right):
+    """The object that it was given stays for ever."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        KEPT.append(x)
+        return super().__call__(x, device=device, copy=copy)
+
+
+class Planted(NamedTuple):
+    side: str
+    target: Any
+    """A class; or the name of a target in this module, whose fault ends the process."""
+    check: str
+    level: str
+
+    @property
+    def name(self) -> str:
+        return self.target if isinstance(self.target, str) else self.target.__name__
+
+    @property
+    def crash(self) -> bool:
+        return isinstance(self.target, str)
+
+
+def producer(kind: Any) -> Producer:
+    return Producer(kind, claims="2025.12")
+
+
+def consumer(kind: Any) -> Consumer:
+    return Consumer(kind(), claims="2025.12")
+
+
+PLANTED = [
+    Planted("producer", "drops_without_the_lock", "deleter-without-gil[float32-bare]", MUST),
+    Planted("producer", "makes_text_without_the_lock", "deleter-without-gil[float32-bare]", MUST),
+    Planted("producer", ExportsACachedCopy, "copy-false[of-the-whole-columns-versioned]", MUST),
+    Planted("producer", ExportsACachedCopy, "zero-copy[of-the-whole-columns]", SHOULD),
+    Planted("producer", MovesItself, "copy-false[of-the-whole-columns-versioned]", MUST),
+    Planted("producer", CutsDimensions, "shape[eight-dimensions-versioned]", MUST),
+    Planted("producer", ReversesDimensions, "shape[eight-dimensions-versioned]", MUST),
+    Planted("producer", KeepsCopies, "deleter-frees[copy-versioned]", MUST),
+    Planted("producer", KeepsWhatHasAnotherDevice, "refused-freed[dl_device]", HABIT),
+    Planted("producer", RefusesEmpty, "refusals[layout-empty-versioned]", SHOULD),
+    Planted("producer", RefusesViews, "refusals[layout-columns-bare]", SHOULD),
+    Planted("producer", RefusesScalars, "refusals[layout-scalar-versioned]", SHOULD),
+    Planted("producer", StrideOfOne, "values[one-column-of-several-float32-versioned]", MUST),
+    Planted("consumer", KeepsCopiesOfOthers, "gives-back[copy-True-plain-versioned]", MUST),
+    Planted(
+        "consumer",
+        KeepsWhatTheCapsuleRefuses,
+        "gives-back-refused[told-by-the-capsule-versioned]",
+        MUST,
+    ),
+    Planted("consumer", FoldsTheOffset, "struct-untouched[byte_offset-versioned]", HABIT),
+    Planted("consumer", AnyDeviceName, "unknown-device[nonsense]", HABIT),
+    Planted("consumer", wrong_consumers.IgnoresTheDevice, "device-not-read[7x0-legacy]", MUST),
+    # Twelve kinds and more that nobody had named.
+    Planted("producer", KeepsStructs, "deleter-frees[blocks-versioned]", MUST),
+    Planted("producer", OneShapeForAll, "fresh-capsule[another-shape-versioned]", MUST),
+    Planted("producer", FieldsDieWithTheArray, "keeps-memory[fields-versioned]", MUST),
+    Planted("producer", OneOwnerForAll, "keeps-memory[two-exports-versioned]", MUST),
+    Planted("producer", CopyOrDevice, "copy-true[to-cpu-versioned]", MUST),
+    Planted("producer", CopiesToADevice, "copy-false[to-cpu-versioned]", MUST),
+    Planted("producer", PlainDevicesAlone, "to-cpu[enum]", SHOULD),
+    Planted("producer", FreezesItself, "leaves-array[writable-versioned]", HABIT),
+    Planted("producer", DeviceOfRowsAlone, "device-pair[layout-columns]", MUST),
+    Planted("producer", ShortExtents, "shape[long-bare]", MUST),
+    Planted("consumer", ShortImports, "values[long-float32-legacy]", MUST),
+    Planted("consumer", SlicesHoldNothing, "owns[slice-versioned]", MUST),
+    Planted("consumer", ExportsHoldNothing, "owns[exported-again-versioned]", MUST),
+    Planted("consumer", KeepsTheProducer, "producer-freed[versioned]", HABIT),
+]
+drops_without_the_lock = producer(DropsWithoutTheLock)
+makes_text_without_the_lock = producer(MakesTextWithoutTheLock)
+right = producer(Of)
+slices = consumer(Slices)
