@@ -25,6 +25,7 @@ from .imports import (
     WithTableMajorTwo,
     WithTableNoBorrow,
     aligned,
+    its_own,
     numbers,
     observe,
     same_values,
@@ -780,14 +781,15 @@ def propagates(c: Consumer, name: str, method: str) -> None:
     insist(reaches, f"{method} raises {name}, the consumer {text}")
 
 
+IN_C = "a capsule whose destructor is in C is made by dlshim"
+
+
 class Dropped(Versioned):
     """Nobody but the consumer has its capsules. Their destructor is dlshim's, written in C, which
     saves the exception that is on its way, as every destructor must."""
 
     def __dlpack__(self, *, max_version: Any = None, **keywords: Any) -> Any:
-        import dlshim
-
-        give = super().__dlpack__
+        dlshim, give = its_own(IN_C), super().__dlpack__
 
         class Inner:
             def __dlpack__(self, **inner: Any) -> Any:
@@ -803,6 +805,7 @@ class Dropped(Versioned):
 @check("consumer", "error-kept", ("unknown code", "vectors"), risky=True)
 def error_is_kept(c: Consumer, which: str) -> None:
     objects_only(c)
+    its_own(IN_C)
     array = Dropped(**REFUSABLE[which])
     kept = trial(c, Versioned(**REFUSABLE[which])).refused
     if not kept:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import gc
+import importlib
 from typing import Any, NamedTuple
 
 from .catalogue import Broken, NotApplicable, insist
@@ -160,15 +161,26 @@ def observe(result: Any) -> Seen:
                 read_only = view.readonly
             elements = view.elements() if view.data or 0 in view.shape else []
             return Seen(view.shape, view.dtype, elements, view.element_zero, read_only)
+        except NotApplicable as reason:
+            why.append(str(reason))
         except Exception as error:
             why.append(said(error))
     raise NotApplicable(f"the result, of type {type(result).__name__}, cannot be read: {why[-1]}")
 
 
 def _by_dlshim(result: Any) -> Any:
-    import dlshim
+    return its_own(WITH_DLSHIM).to_capsule(result, max_version=(1, 0))
 
-    return dlshim.to_capsule(result, max_version=(1, 0))
+
+WITH_DLSHIM = "a result without `__dlpack__` is read by dlshim"
+
+
+def its_own(why: str) -> Any:
+    """dlshim, which the kit has two uses for and does without otherwise."""
+    try:
+        return importlib.import_module("dlshim")
+    except ImportError as error:
+        raise NotApplicable(f"{why}, which is not installed: pip install dlshim") from error
 
 
 class Refused(NamedTuple):

@@ -16,7 +16,7 @@ from dlshim_testing.doubles import producers
 from dlshim_testing.every import checks
 from dlshim_testing.partner import Consumer, Producer
 from drivers.library import compiler
-from kit.test_rules import books  # noqa: F401
+from kit.test_rules import books, impatient  # noqa: F401
 
 FAULTS = read_toml(ROOT / "tests" / "kit" / "faults.toml")["fault"]
 SEEN = [row for row in FAULTS if "target" in row]
@@ -61,6 +61,7 @@ def test_the_newest_run_found_it(row: dict[str, Any]) -> None:
     assert row["check"] in failed, told[0]["library"]
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("row", OLDER, ids=label)
 def test_the_check_fails_on_a_double_of_that_release(row: dict[str, Any]) -> None:
     side, (where, name) = side_of(row), row["double"].split(":")

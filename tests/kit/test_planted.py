@@ -14,7 +14,7 @@ from dlshim_testing.every import checks
 from drivers.library import compiler
 from kit import planted
 from kit.planted import PLANTED, Planted
-from kit.test_rules import books  # noqa: F401
+from kit.test_rules import books, impatient  # noqa: F401
 
 CHECK = {"producer": check_producer, "consumer": check_consumer}
 MAKE = {"producer": planted.producer, "consumer": planted.consumer}
@@ -30,6 +30,7 @@ def nothing_kept() -> Any:
     planted.KEPT.clear()
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("row", PLANTED, ids=label)
 def test_a_planted_fault_is_found_at_its_level(row: Planted) -> None:
     only = f"^{re.escape(row.check)}$"

@@ -40,6 +40,13 @@ def books() -> Any:
     caps.write_off()  # wrong doubles leave their books open
 
 
+@pytest.fixture
+def impatient(monkeypatch: Any) -> None:
+    """Of a double that never gives memory back nothing is to be waited for."""
+    monkeypatch.setattr(producer_checks, "KEPT_SECONDS", 0.1)
+    monkeypatch.setattr(producer_checks, "KEPT_BYTES", 1 << 27)
+
+
 @pytest.mark.parametrize("side", SIDES)
 def test_who_follows_every_rule_breaks_none(side: str) -> None:
     module, check = SIDES[side]
@@ -52,6 +59,7 @@ def test_who_follows_every_rule_breaks_none(side: str) -> None:
     assert passed >= {rule.name for rule in rules.RULES if rule.side == side} - never
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("side", "rule"), MUSTS)
 def test_a_must_fails_on_a_double_with_that_fault(side: str, rule: str) -> None:
     module, check = SIDES[side]
@@ -317,10 +325,9 @@ def test_a_layout_of_1_that_says_2_breaks_a_must() -> None:
     assert "says DLPack (2, 0)" in found.evidence
 
 
-def test_who_has_no_deleter_and_keeps_everything_is_found_by_its_memory(monkeypatch: Any) -> None:
-    """Without a deleter neither rule applied.  This double never gives memory back, so that there
-    is nothing to wait for."""
-    monkeypatch.setattr(producer_checks, "KEPT_SECONDS", 0.1)
+@pytest.mark.usefixtures("impatient")
+def test_who_has_no_deleter_and_keeps_everything_is_found_by_its_memory() -> None:
+    """Without a deleter neither rule applied."""
     only = r"^(deleter-frees|destructor-frees)\[(float32-)?bare"
     try:
         kept = check_producer(wrong_producers.wrong(wrong_producers.KeepsForEver), only=only)

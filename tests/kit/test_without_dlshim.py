@@ -1,0 +1,49 @@
+"""The kit runs where dlshim is not installed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from project.tree import ROOT, read_toml
+
+from kit.test_plugin import KIT, TESTS
+
+PROGRAM = """
+import json, sys
+sys.modules["dlshim"] = None  # as if it were not there
+from dlshim_testing import check_consumer, check_producer
+from kit import wrong_consumers, wrong_producers
+told = []
+for report in (check_producer(wrong_producers.right), check_consumer(wrong_consumers.right)):
+    told += [(each.check, each.status, each.evidence) for each in report.findings]
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def told() -> Any:
+    path = f"import sys; sys.path[:0] = [{str(KIT)!r}, {TESTS!r}]\n"
+    run = [sys.executable, "-c", path + PROGRAM]
+    return json.loads(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+
+
+def test_every_check_runs_without_dlshim(told: Any) -> None:
+    assert len(told) > 1500
+    assert not [each for each in told if each[1] not in ("pass", "not applicable")]
+
+
+def test_what_needs_dlshim_says_so(told: Any) -> None:
+    needs = {check.split("[")[0] for check, _, why in told if "dlshim" in why}
+    assert needs == {"error-kept"}
+    (why,) = {why for _, _, why in told if "dlshim" in why}
+    assert why.endswith("is made by dlshim, which is not installed: pip install dlshim")
+
+
+def test_the_distribution_asks_for_nothing() -> None:
+    project = read_toml(ROOT / "kit" / "pyproject.toml")["project"]
+    assert project["dependencies"] == []
+    assert project["optional-dependencies"]["dlshim"] == ["dlshim>=0.1.0"]
