@@ -34,8 +34,9 @@ void dls_alloc_fail(long n);
 /* Counters, for tests and for finding leaks.  X(member): handed_on = a producer's own
  * capsule or tensor given untouched; translated = a new struct; copied = copies that
  * were made; taken = foreign tensors that became ours; live = structs of ours whose
- * deleter has not run. */
-#define DLS_COUNTER_LIST(X) X(handed_on) X(translated) X(copied) X(taken) X(live)
+ * deleter has not run; tensors = Tensors that are alive, whatever their memory is. */
+#define DLS_COUNTER_LIST(X) \
+    X(handed_on) X(translated) X(copied) X(taken) X(live) X(tensors)
 
 typedef struct {
 #define DLS_COUNTER_MEMBER(member) _Atomic int64_t member;
@@ -58,8 +59,8 @@ dls_counter_block_here(void)
 #define DLS_COUNT_LIVE(change)                                                    \
     atomic_fetch_add_explicit(&dls_counter_block_here()->live, (int64_t)(change), \
                               memory_order_relaxed)
-#define DLS_COUNT(member)                                           \
-    atomic_fetch_add_explicit(&dls_counter_block_here()->member, 1, \
+#define DLS_COUNT_BY(member, change)                                              \
+    atomic_fetch_add_explicit(&dls_counter_block_here()->member, (int64_t)(change), \
                               memory_order_relaxed)
 #define DLS_COUNTED(member) dls_counter_sum(offsetof(dls_counter_block, member))
 /* The sum of the member at this offset. */
@@ -71,13 +72,14 @@ DLS_EXTERN dls_counter_block dls_counters;
 /* Exact while the GIL is held, or for one thread: a relaxed load and store takes three
  * instructions, an atomic add twenty cycles.  `live` changes on any thread, so it is
  * counted with the atomic add. */
-#define DLS_COUNT(member)                                                     \
-    atomic_store_explicit(                                                    \
-        &dls_counters.member,                                                 \
-        atomic_load_explicit(&dls_counters.member, memory_order_relaxed) + 1, \
+#define DLS_COUNT_BY(member, change)                                                   \
+    atomic_store_explicit(                                                            \
+        &dls_counters.member,                                                         \
+        atomic_load_explicit(&dls_counters.member, memory_order_relaxed) + (change), \
         memory_order_relaxed)
 #define DLS_COUNT_LIVE(change) \
     atomic_fetch_add_explicit(&dls_counters.live, (change), memory_order_relaxed)
 /* The count so far. */
 #define DLS_COUNTED(member) atomic_load(&dls_counters.member)
 #endif
+#define DLS_COUNT(member) DLS_COUNT_BY(member, 1)

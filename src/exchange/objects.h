@@ -230,6 +230,7 @@ dls_tensor_new_plain(dls_state *state, const dl_tensor *tensor)
     if (memory == NULL) {
         return NULL;
     }
+    DLS_COUNT_BY(tensors, 1);
     dls_tensor *data = dls_tensor_data(memory);
     data->state = state;
     data->hold = (dls_hold){0};

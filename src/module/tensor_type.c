@@ -212,6 +212,7 @@ tensor_dealloc(PyObject *self)
     dls_tensor *data = dls_tensor_data(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    DLS_COUNT_BY(tensors, -1);
     if (data->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
     }

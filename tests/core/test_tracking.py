@@ -289,3 +289,24 @@ def test_an_interpreter_may_end_while_exports_are_tracked():
     print(len(dlshim.live()))
     """
     assert child.run(code, silent=True).split() == ["2"]
+
+
+def test_tensors_of_plain_memory_are_counted():
+    """They have no struct of dlshim's, and a leak of them was missed."""
+    before = dlshim.stats()["live"]
+    kept = [dlshim.from_dlpack(P2()) for _ in range(3)]
+    assert dlshim.stats()["live"] == before + 3
+    copies = [dlshim.from_dlpack(b"12"), dlshim.from_dlpack(P2(), copy=True)]
+    del kept[0], copies
+    gc.collect()
+    assert dlshim.stats()["live"] == before + 2
+    kept.clear()
+    assert dlshim.stats()["live"] == before
+
+
+def test_a_tensor_that_cannot_be_made_is_not_counted():
+    before = dlshim.stats()["live"]
+    for _ in range(40):
+        with pytest.raises(BufferError):
+            dlshim.from_dlpack(P2(device=(99, 0)), device="cpu")
+    assert dlshim.stats()["live"] == before
