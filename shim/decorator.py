@@ -7,6 +7,7 @@ changed, and how an author's own methods are found behind ours.
 from __future__ import annotations
 
 import abc
+import sys
 from contextlib import suppress
 from functools import update_wrapper
 from types import FunctionType, MethodDescriptorType
@@ -243,6 +244,43 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
     return True
 
 
+def _package_of(module: Any) -> str:
+    """Name the package at the top; `_mylib`, compiled, and `mylib` are one."""
+    return str(module).partition(".")[0].lstrip("_")
+
+
+# Flags of types: made at run time, and of those the ones that nobody may change.
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8
+_CHANGEABLE = _HEAP | _IMMUTABLE
+
+
+def _is_finished(cls: type) -> bool:
+    """Whether a class is found under its own name: it is, once its definition has ended."""
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls
+
+
+def _is_foreign(cls: type) -> bool:
+    """Whether a class that is finished, and can be changed, is of a package without a part here."""
+    if cls.__flags__ & _CHANGEABLE != _HEAP:
+        return False
+    module, frame = getattr(cls, "__module__", None), sys._getframe(1)
+    packages = set()
+    while frame is not None:
+        packages.add(_package_of(frame.f_globals.get("__name__")))
+        frame = frame.f_back  # type: ignore[assignment]
+    home = _package_of(module)
+    if home in packages or not _is_finished(cls):
+        return False
+    from importlib.metadata import packages_distributions
+
+    brings = {_package_of(name): {*found} for name, found in packages_distributions().items()}
+    ours = set().union(*(brings.get(name, set()) for name in packages))
+    return not ours & brings.get(home, set()) - {"dlshim"}
+
+
 def _check(inner: Any, array: Any, from_dlpack: Any) -> None:
     if not (from_dlpack is None or callable(from_dlpack)):
         raise TypeError(
@@ -367,6 +405,12 @@ def producer(  # noqa: F811
         raise TypeError(f"dlshim.producer changes classes, not {cls!r}: {cure}")
     if getattr(cls, "_is_protocol", False):
         raise TypeError(f"{cls!r} is a Protocol: change the classes that follow it instead")
+    if _is_foreign(cls):
+        package = cls.__module__.partition(".")[0]
+        raise TypeError(
+            f"{cls!r} belongs to {package}, whose other users would see it changed: wrap its "
+            "objects with dlshim.upgrade(x), or decorate a subclass of your own"
+        )
     if inner is None and not _may_export(cls):
         raise TypeError(
             f"{cls!r} has nothing to export: name its array with inner=, or write a __dlpack__. "

@@ -1785,3 +1785,59 @@ for _ in range(3):
 print("end")
 """
     assert child.run(code).split() == ["end"]
+
+
+# ---- classes of others ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def library(monkeypatch):
+    """A finished package with a class of its own, and what runs in it."""
+    package = types.ModuleType("a_library")
+    exec("class Array:\n    def __dlpack__(self): ...\ndef run(f, *a): return f(*a)", vars(package))
+    monkeypatch.setitem(sys.modules, "a_library", package)
+    return package
+
+
+def test_a_class_of_another_package_is_not_changed(library):
+    """Everybody in the process saw torch.Tensor changed."""
+    before = dict(vars(library.Array))
+    with pytest.raises(
+        TypeError, match="belongs to a_library, whose other users would see it"
+    ) as told:
+        dlshim.producer(library.Array)
+    assert "wrap its objects with dlshim.upgrade(x), or decorate a subclass of your own" in str(
+        told.value
+    )
+    with pytest.raises(TypeError, match="belongs to a_library"):
+        dlshim.producer(inner="array")(library.Array)
+    assert dict(vars(library.Array)) == before
+    sub = dlshim.producer(type("Mine", (library.Array,), {}))
+    assert "__dlpack__" in vars(sub)
+
+
+def test_a_package_changes_its_own_class_and_one_that_calls_it(library):
+    assert library.run(dlshim.producer, library.Array) is library.Array
+    library._core = types.ModuleType("_a_library")
+
+    class Unfinished:
+        def __dlpack__(self): ...
+
+    Unfinished.__module__ = "a_library"  # its definition has not ended: the name is not there
+    assert dlshim.producer(Unfinished) is Unfinished
+
+
+def test_a_compiled_part_of_a_package_is_the_package(library, monkeypatch):
+    compiled = types.ModuleType("_a_library")
+    monkeypatch.setitem(sys.modules, "_a_library", compiled)
+    compiled.Array = type("Array", (), {"__dlpack__": lambda self: None})
+    compiled.Array.__module__ = "_a_library"
+    assert library.run(dlshim.producer, compiled.Array) is compiled.Array
+
+
+def test_torch_stays_as_it_is():
+    torch = pytest.importorskip("torch")
+    own = torch.Tensor.__dlpack__
+    with pytest.raises(TypeError, match="belongs to torch"):
+        dlshim.producer(torch.Tensor)
+    assert torch.Tensor.__dlpack__ is own
