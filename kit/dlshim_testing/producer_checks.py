@@ -732,7 +732,10 @@ def is_of_the_whole(p: Producer, layout: str, keywords: dict[str, Any]) -> bool:
     """Whether what is written into the whole shows in an export of its view."""
     array, whole, at = view_and_whole(p, layout)
     view, capsule = held(array, keywords)
-    whole[at] = OTHER
+    try:
+        whole[at] = OTHER
+    except Exception as error:
+        raise NotApplicable(f"the whole cannot be written: {said(error)}") from error
     shows = view.elements()[:1] == [caps.encode(p.usual(), OTHER)]
     del capsule
     return shows
