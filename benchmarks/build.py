@@ -62,8 +62,26 @@ def ensure() -> None:
         includes = (root / "include", root / "ext" / "robin_map" / "include", root / "src")
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
         compile_module(f"dls_nanobind{suffix}", f"{cxx} {CXX}", sources, includes)
+    authors(cxx)
     importlib.invalidate_caches()  # the folder may be new
     add_path()
+
+
+def authors(cxx: str) -> None:
+    """The functions of authors, with nanobind and pybind11 where these and dlshim are installed."""
+    suffix, shim = sysconfig.get_config_var("EXT_SUFFIX"), folder_of("dlshim")
+    peers = {
+        "nanobind": (("include", "ext/robin_map/include", "src"), ("src/nb_combined.cpp",)),
+        "pybind11": (("include",), ()),
+    }
+    for name, (folders, more) in peers.items():
+        root = folder_of(name)
+        if not root or not shim:
+            continue
+        sources = [HERE / f"author_{name}.cpp", *(root / path for path in more)]
+        includes = (*(root / path for path in folders), shim / "include")
+        also = tuple((shim / "include").glob("dlshim.h*"))
+        compile_module(f"dls_author_{name}{suffix}", f"{cxx} {CXX}", sources, includes, also)
 
 
 def add_path() -> None:

@@ -42,6 +42,12 @@ NAMES = {
     "is_neg": Name("torch", "torch", "import torch; is_neg = torch.Tensor.is_neg"),
     "jax": Name("jax", "jax", "import jax"),
     "nb": Name("dls_nanobind", "nanobind", "import dls_nanobind as nb"),
+    "with_nanobind": Name(
+        "dls_author_nanobind", "nanobind", "import dls_author_nanobind as with_nanobind"
+    ),
+    "with_pybind11": Name(
+        "dls_author_pybind11", "pybind11", "import dls_author_pybind11 as with_pybind11"
+    ),
     "tvm_ffi": Name("tvm_ffi", "apache-tvm-ffi", "import tvm_ffi"),
     "tvm_nop": Name(
         *("tvm_ffi", "apache-tvm-ffi"),
@@ -457,6 +463,29 @@ def consumes() -> Iterator[Operation]:
             yield Operation(case, way, setup, CONSUMERS[way].format("x"), "nanobind")
 
 
+#: A function that reads one element of a float32 array, as authors write it.
+AUTHORED = {
+    "nanobind": "with_nanobind.own({})",
+    "nanobind, dlshim::import": "with_nanobind.imported({})",
+    "nanobind, dlshim::borrow": "with_nanobind.borrowed({})",
+    "nanobind, const": "with_nanobind.own_const({})",
+    "nanobind, dlshim::import const": "with_nanobind.imported_const({})",
+    "nanobind, dlshim::borrow const": "with_nanobind.borrowed_const({})",
+    "pybind11 buffer": "with_pybind11.own({})",
+    "pybind11, dlshim::import": "with_pybind11.imported({})",
+    "pybind11, dlshim::borrow": "with_pybind11.borrowed({})",
+    "tvm-ffi call": CONSUMERS["tvm-ffi call"],
+}
+
+
+def authored() -> Iterator[Operation]:
+    """Functions of authors, with the array types of their binder and with those of dlshim.hpp."""
+    for producer in ("numpy", "torch", "legacy", "pylegacy", "modern", "jax"):
+        for way, call in AUTHORED.items():
+            case, setup = f"a function of {producer}", f"x = {PRODUCERS[producer]}"
+            yield Operation(case, way, setup, call.format("x"), "nanobind")
+
+
 # A compiled function that does nothing: alone, with its argument upgraded, and as a kernel.
 KERNELS = {
     "bare": "tvm_nop({})",
@@ -497,7 +526,7 @@ def arguments() -> Iterator[Operation]:
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
-        *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, older),
+        *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, authored, older),
         *(refusals, kernels, arguments),
     )
 }
