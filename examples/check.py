@@ -32,12 +32,12 @@ NEEDS = {
     "nanobind_module.cpp": ("c++", "nanobind"),
     "pybind11_module.cpp": ("c++", "pybind11"),
     "cython_module.pyx": ("cc", "Cython"),
-    "rust_module.rs": ("rustc", "bindgen"),
+    "rust_module.rs": ("rustc",),
     "own_type.c": ("cc",),
 }
 #: Negative, or with more bytes than there can be; of 1 << 61 numbers a size_t counts 0 bytes.
 WRONG_LENGTHS = (-1, 1 << 60, 1 << 61, (1 << 63) - 1)
-TOOLS = ("cc", "c++", "rustc", "bindgen")
+TOOLS = ("cc", "c++", "rustc")
 
 
 def missing(name: str) -> list[str]:
@@ -50,7 +50,7 @@ def missing(name: str) -> list[str]:
 
 def commands(text: str) -> str:
     """The indented lines of the comment at the head."""
-    head = re.split(r'\*/|"""\n\n|\n#!\[', text, maxsplit=1)[0]
+    head = re.split(r'\*/|"""\n\n|\n\nmod ', text, maxsplit=1)[0]
     lines = re.findall(r"^(?://!| \*)? {3,}(\S.*)$", head, re.M)
     assert lines, "no commands in the head"
     return "\n".join(lines)
@@ -151,6 +151,20 @@ def replace(library: str, x: object) -> None:
         x.resize(0) if library == "numpy" else x.append(0.0)
 
 
+def try_total(example: ModuleType, library: str, x: object) -> None:
+    """total() lets other threads run: of any strides, also of memory that may not be written."""
+    assert example.total(x) == sum(map(float, x)), library
+    if library != "array":
+        reverse = x.flip(0) if library == "torch" else x[::-2]
+        assert example.total(reverse) == sum(map(float, reverse)), library
+        assert example.total(x[:0]) == 0.0, library
+    assert example.total(memoryview(bytes(16)).cast("d")) == 0.0
+    assert "x has dtype int32, not float64" in refusal(example.total, array.array("i", [1]))
+    assert example.total(misaligned()) == 0.0  # of a copy, which is aligned
+    for wrong in (None, "text", 1.5):
+        refusal(example.total, wrong)
+
+
 def try_beside_others(example: ModuleType, library: str) -> None:
     """Another thread replaces the memory while scale() runs: it must not be freed under the loop.
 
@@ -166,6 +180,8 @@ def try_beside_others(example: ModuleType, library: str) -> None:
         def work(x: object = x, begins: threading.Event = begins) -> None:
             begins.set()
             example.scale(x, 2.0)
+            if library != "torch" and hasattr(example, "total"):
+                example.total(x)  # not torch's: its export keeps no memory that it replaces
 
         worker = threading.Thread(target=work)
         worker.start()
@@ -212,6 +228,8 @@ def try_out(example: ModuleType) -> list[str]:
     if hasattr(example, "Ramp"):
         return try_out_type(example)
     made = arrays()
+    for library, x in made.items() if hasattr(example, "total") else ():
+        try_total(example, library, x)
     for library, x in made.items():
         for _ in range(3):  # the first call of a type finds out how it is asked
             example.scale(x, 2.0)

@@ -1,110 +1,390 @@
-//! Rust through bindgen: functions that take any array and return memory of Rust to any library.
+//! Rust in one file: functions that take any array and return memory of Rust to any library.
 //!
-//!     INCLUDES=$(python -c "import sysconfig; print('-I' + sysconfig.get_path('include'))")
-//!     bindgen $(python -m dlshim --include)/dlshim.h -o dlshim.rs --no-layout-tests \
-//!         --allowlist-type 'dlshim_.*|PyModuleDef|PyMethodDef' \
-//!         --allowlist-var 'DLSHIM_(ABI|VERSION)|PyExc_.*Error' \
-//!         --allowlist-function 'PyErr_.*|PyImport_ImportModule|PyObject_GetAttrString|Py_DecRef' \
-//!         --allowlist-function 'PyCapsule_GetPointer|PyArg_ParseTuple|PyLong_AsLongLong' \
-//!         --allowlist-function 'Py_BuildValue|PyModule_Create2' \
-//!         -- -DPy_LIMITED_API=0x030a0000 $INCLUDES
 //!     rustc --edition 2021 -O --crate-type cdylib rust_module.rs -o rust_module.abi3.so
 //!
-//! bindgen leaves inline functions out, so the table of functions is fetched and checked here.
-#![allow(non_camel_case_types, non_upper_case_globals, non_snake_case, dead_code)]
+//! The module `dlshim` below is dlshim.h in Rust: copy it into your crate.  The module `python`
+//! declares what is used of Python's stable ABI; pyo3-ffi has the same functions.  Nothing may
+//! panic where Python calls Rust: that would end the process.
+
+mod python {
+    use std::os::raw::{c_char, c_int, c_longlong, c_void};
+
+    pub enum Object {}
+    pub type Function = unsafe extern "C" fn(*mut Object, *mut Object) -> *mut Object;
+
+    #[repr(C)]
+    pub struct Method {
+        pub name: *const c_char,
+        pub function: Option<Function>,
+        pub flags: c_int,
+        pub doc: *const c_char,
+    }
+
+    #[repr(C)]
+    pub struct Definition {
+        pub head: [*mut c_void; 5],
+        pub name: *const c_char,
+        pub doc: *const c_char,
+        pub size: isize,
+        pub methods: *const Method,
+        pub slots: [*mut c_void; 4],
+    }
+
+    extern "C" {
+        pub static PyExc_AttributeError: *mut Object;
+        pub static PyExc_ImportError: *mut Object;
+        pub static PyExc_ModuleNotFoundError: *mut Object;
+        pub static PyExc_ValueError: *mut Object;
+        pub fn PyArg_ParseTuple(args: *mut Object, format: *const c_char, ...) -> c_int;
+        pub fn PyCapsule_GetPointer(capsule: *mut Object, name: *const c_char) -> *mut c_void;
+        pub fn PyErr_Clear();
+        pub fn PyErr_ExceptionMatches(kind: *mut Object) -> c_int;
+        pub fn PyErr_Fetch(kind: *mut *mut Object, e: *mut *mut Object, tb: *mut *mut Object);
+        pub fn PyErr_NoMemory() -> *mut Object;
+        pub fn PyErr_NormalizeException(k: *mut *mut Object, e: *mut *mut Object, tb: *mut *mut Object);
+        pub fn PyErr_Occurred() -> *mut Object;
+        pub fn PyErr_Restore(kind: *mut Object, error: *mut Object, traceback: *mut Object);
+        pub fn PyErr_SetString(kind: *mut Object, text: *const c_char);
+        pub fn PyEval_RestoreThread(state: *mut c_void);
+        pub fn PyEval_SaveThread() -> *mut c_void;
+        pub fn PyFloat_FromDouble(value: f64) -> *mut Object;
+        pub fn PyImport_ImportModule(name: *const c_char) -> *mut Object;
+        pub fn PyLong_AsLongLong(value: *mut Object) -> c_longlong;
+        pub fn PyModule_Create2(definition: *mut Definition, version: c_int) -> *mut Object;
+        pub fn PyObject_GetAttrString(object: *mut Object, name: *const c_char) -> *mut Object;
+        pub fn PyUnicode_CompareWithASCIIString(text: *mut Object, other: *const c_char) -> c_int;
+        pub fn Py_BuildValue(format: *const c_char, ...) -> *mut Object;
+        pub fn Py_DecRef(object: *mut Object);
+    }
+
+    /// A string of C: the text ends in \0.
+    pub fn c(text: &'static str) -> *const c_char {
+        debug_assert!(text.ends_with('\0'));
+        text.as_ptr() as *const c_char
+    }
+}
+
+/// dlshim.h 0.1.0.
+#[allow(dead_code)]
 mod dlshim {
-    include!("dlshim.rs");
-}
-use dlshim::*;
-use std::mem::{size_of, zeroed};
-use std::os::raw::{c_char, c_int, c_void};
-use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering};
+    use super::python::*;
+    use std::mem::{size_of, zeroed};
+    use std::os::raw::{c_char, c_int, c_void};
+    use std::ptr::{null, null_mut};
+    use std::sync::atomic::{AtomicPtr, Ordering};
 
-static TABLE: AtomicPtr<dlshim_table> = AtomicPtr::new(null_mut());
+    const ABI: u32 = 1;
 
-/// The table, which was fetched when the module was imported.
-fn table() -> &'static dlshim_table {
-    unsafe { &*TABLE.load(Ordering::Acquire) }
-}
-
-/// A string of C, which ends in \0.
-fn c(text: &'static str) -> *const c_char {
-    text.as_ptr() as *const c_char
-}
-
-/// Fetch the table, as dlshim_load() of the header does; false with an exception.  Nothing here may
-/// panic: CPython called us, and a panic would end the process.
-unsafe fn load() -> bool {
-    let (mut capsule, mut table) = (null_mut(), null_mut() as *mut dlshim_table);
-    let mut absent = PyExc_ModuleNotFoundError;
-    let package = PyImport_ImportModule(c("dlshim\0"));
-    if !package.is_null() {
-        absent = PyExc_AttributeError;
-        capsule = PyObject_GetAttrString(package, c("_c_api_v1\0"));
-        Py_DecRef(package);
+    #[repr(C)]
+    #[derive(Clone, Copy, PartialEq)]
+    pub struct DType {
+        pub code: u8,
+        pub bits: u8,
+        pub lanes: u16,
     }
-    if !capsule.is_null() {
-        table = PyCapsule_GetPointer(capsule, c("dlshim._c_api_v1\0")) as *mut dlshim_table;
-        Py_DecRef(capsule);
-    } else if PyErr_ExceptionMatches(absent) != 0 {
-        PyErr_Clear();
+    pub const FLOAT64: DType = DType { code: 2, bits: 64, lanes: 1 };
+
+    /// DLTensor by another name.  Strides count elements and are never NULL in what you receive.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub struct Array {
+        pub data: *mut c_void,
+        pub device_type: i32,
+        pub device_id: i32,
+        pub ndim: i32,
+        pub dtype: DType,
+        pub shape: *const i64,
+        pub strides: *const i64,
+        pub byte_offset: u64,
     }
-    if !table.is_null() && (*table).abi == DLSHIM_ABI {
-        if (*table).size as usize >= size_of::<dlshim_table>() {
-            TABLE.store(table, Ordering::Release);
-            return true;
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub struct Stream {
+        pub kind: i32,
+        pub handle: u64,
+    }
+
+    /// What is asked for; dlshim.h says what each member means.  Zero is the default.
+    #[repr(C)]
+    pub struct Request {
+        size: usize,
+        pub name: *const c_char,
+        pub dtypes: *const DType,
+        pub dtype_count: usize,
+        pub ranks: u64,
+        pub device_type: i32,
+        pub device_id: i32,
+        pub stream: Stream,
+        pub alignment: i64,
+        pub contiguous: i32,
+        pub writable: i32,
+        pub copy: i32,
+        pub detach: i32,
+    }
+
+    impl Request {
+        pub fn new(name: &'static str, dtypes: &'static [DType]) -> Request {
+            let mut request: Request = unsafe { zeroed() };
+            request.size = size_of::<Request>();
+            request.name = c(name);
+            request.dtypes = dtypes.as_ptr();
+            request.dtype_count = dtypes.len();
+            request
         }
     }
-    if PyErr_Occurred().is_null() {
-        let text = c("this module needs the Python package dlshim, %s or newer: \
-                      pip install --upgrade \"dlshim>=%s\"\0");
-        let version = DLSHIM_VERSION.as_ptr();
-        PyErr_Format(PyExc_ImportError, text, version, version);
+
+    #[repr(C)]
+    struct View {
+        array: Array,
+        flags: u64,
+        owner: *mut Tensor,
     }
-    false
+
+    /// DLManagedTensorVersioned.
+    #[repr(C)]
+    struct Tensor {
+        major: u32,
+        minor: u32,
+        manager_ctx: *mut c_void,
+        deleter: *mut c_void,
+        flags: u64,
+        array: Array,
+    }
+
+    #[repr(C)]
+    struct Table {
+        abi: u32,
+        size: u32,
+        import: unsafe extern "C" fn(*mut Object, *const Request, *mut *mut Tensor) -> c_int,
+        borrow: unsafe extern "C" fn(*mut Object, *const Request, *mut View) -> c_int,
+        release: unsafe extern "C" fn(*mut Tensor),
+        export_tensor: unsafe extern "C" fn(*mut c_void, c_int, *const Stream) -> *mut Object,
+        export_array: unsafe extern "C" fn(
+            *const Array,
+            u64,
+            *mut c_void,
+            unsafe extern "C" fn(*mut c_void),
+            *const Stream,
+        ) -> *mut Object,
+    }
+
+    static TABLE: AtomicPtr<Table> = AtomicPtr::new(null_mut());
+
+    /// The table, which load() fetched when the module was imported.
+    fn table() -> &'static Table {
+        unsafe { &*TABLE.load(Ordering::Acquire) }
+    }
+
+    /// Whether the exception says that dlshim is missing; of another module it stays.
+    unsafe fn is_missing() -> bool {
+        if PyErr_ExceptionMatches(PyExc_ModuleNotFoundError) == 0 {
+            return false;
+        }
+        let (mut kind, mut error, mut traceback) = (null_mut(), null_mut(), null_mut());
+        PyErr_Fetch(&mut kind, &mut error, &mut traceback);
+        PyErr_NormalizeException(&mut kind, &mut error, &mut traceback);
+        let name = PyObject_GetAttrString(error, c("name\0"));
+        let mut is = false;
+        if name.is_null() {
+            PyErr_Clear();
+        } else {
+            is = PyUnicode_CompareWithASCIIString(name, c("dlshim\0")) == 0;
+            Py_DecRef(name);
+        }
+        PyErr_Restore(kind, error, traceback);
+        is
+    }
+
+    /// Fetch the table, as dlshim_load() does; false with an exception.  Needs the GIL.
+    pub unsafe fn load() -> bool {
+        let (mut capsule, mut table) = (null_mut(), null_mut() as *mut Table);
+        let package = PyImport_ImportModule(c("dlshim\0"));
+        if !package.is_null() {
+            capsule = PyObject_GetAttrString(package, c("_c_api_v1\0"));
+        }
+        if !capsule.is_null() {
+            table = PyCapsule_GetPointer(capsule, c("dlshim._c_api_v1\0")) as *mut Table;
+            Py_DecRef(capsule);
+        } else if package.is_null() && is_missing() {
+            PyErr_Clear();
+        } else if !package.is_null() && PyErr_ExceptionMatches(PyExc_AttributeError) != 0 {
+            PyErr_Clear();
+        }
+        if !package.is_null() {
+            Py_DecRef(package);
+        }
+        if !table.is_null() && (*table).abi == ABI {
+            if (*table).size as usize >= size_of::<Table>() {
+                TABLE.store(table, Ordering::Release);
+                return true;
+            }
+        }
+        if PyErr_Occurred().is_null() {
+            let text = "this module needs the Python package dlshim, 0.1.0 or newer: \
+                        pip install --upgrade \"dlshim>=0.1.0\"\0";
+            PyErr_SetString(PyExc_ImportError, c(text));
+        }
+        false
+    }
+
+    impl Array {
+        pub fn shape(&self) -> &[i64] {
+            Array::dims(self.shape, self.ndim)
+        }
+        pub fn strides(&self) -> &[i64] {
+            Array::dims(self.strides, self.ndim)
+        }
+        fn dims<'a>(at: *const i64, ndim: i32) -> &'a [i64] {
+            match ndim {
+                0 => &[],
+                n => unsafe { std::slice::from_raw_parts(at, n as usize) },
+            }
+        }
+        pub fn len(&self) -> usize {
+            self.shape().iter().product::<i64>() as usize
+        }
+        pub fn first<T>(&self) -> *mut T {
+            (self.data as *mut u8).wrapping_add(self.byte_offset as usize) as *mut T
+        }
+    }
+
+    /// Memory of an object until the end of the block.  Keep the object and the GIL meanwhile.
+    pub struct Borrow(View);
+
+    impl Borrow {
+        /// None with a Python exception.
+        pub unsafe fn new(object: *mut Object, want: &Request) -> Option<Borrow> {
+            let mut view: View = zeroed();
+            match (table().borrow)(object, want, &mut view) {
+                0 => Some(Borrow(view)),
+                _ => None,
+            }
+        }
+        pub fn array(&self) -> &Array {
+            &self.0.array
+        }
+    }
+
+    impl Drop for Borrow {
+        fn drop(&mut self) {
+            unsafe { (table().release)(self.0.owner) }
+        }
+    }
+
+    /// Memory that is yours until the end of this object, on any thread, with or without the GIL.
+    pub struct Import(*mut Tensor);
+    unsafe impl Send for Import {}
+
+    impl Import {
+        /// None with a Python exception.  Needs the GIL.
+        pub unsafe fn new(object: *mut Object, want: &Request) -> Option<Import> {
+            let mut tensor = null_mut();
+            match (table().import)(object, want, &mut tensor) {
+                0 => Some(Import(tensor)),
+                _ => None,
+            }
+        }
+        pub fn array(&self) -> &Array {
+            unsafe { &(*self.0).array }
+        }
+        /// 1: read-only, 2: a copy, 4: elements below a byte take a byte each.
+        pub fn flags(&self) -> u64 {
+            unsafe { (*self.0).flags }
+        }
+    }
+
+    impl Drop for Import {
+        fn drop(&mut self) {
+            unsafe { (table().release)(self.0) }
+        }
+    }
+
+    unsafe extern "C" fn drop_values<T>(values: *mut c_void) {
+        drop(Box::from_raw(values as *mut Vec<T>));
+    }
+
+    /// The vector as a dlshim.Tensor, which every library takes; NULL with a Python exception.
+    pub unsafe fn export<T>(values: Vec<T>, dtype: DType) -> *mut Object {
+        let length = values.len() as i64;
+        let values = Box::new(values);
+        let array = Array {
+            data: values.as_ptr() as *mut c_void,
+            device_type: 1,
+            device_id: 0,
+            ndim: 1,
+            dtype,
+            shape: &length,
+            strides: null(),
+            byte_offset: 0,
+        };
+        let context = Box::into_raw(values) as *mut c_void;
+        let tensor = (table().export_array)(&array, 0, context, drop_values::<T>, null());
+        if tensor.is_null() {
+            drop_values::<T>(context); // a failure takes nothing
+        }
+        tensor
+    }
 }
 
-/// scale(x, by): multiply the elements in place.
-unsafe extern "C" fn scale(_: *mut PyObject, args: *mut PyObject) -> *mut PyObject {
-    let float64 = dlshim_dtype { code: 2, bits: 64, lanes: 1 };
-    let (mut x, mut by): (*mut PyObject, f64) = (null_mut(), 0.0);
+use dlshim::{Borrow, Import, Request, FLOAT64};
+use python::*;
+use std::mem::{size_of, zeroed};
+use std::ptr::{null, null_mut};
+
+/// scale(x, by): multiply the elements in place.  The memory is borrowed, so the GIL is kept.
+unsafe extern "C" fn scale(_: *mut Object, args: *mut Object) -> *mut Object {
+    let (mut x, mut by): (*mut Object, f64) = (null_mut(), 0.0);
     if PyArg_ParseTuple(args, c("Od\0"), &mut x, &mut by) == 0 {
         return null_mut();
     }
-    let mut want: dlshim_request = zeroed();
-    want.size = size_of::<dlshim_request>() as _;
-    want.name = c("scale(): x\0");
-    want.dtypes = &float64;
-    want.dtype_count = 1;
+    let mut want = Request::new("scale(): x\0", &[FLOAT64]);
     want.contiguous = 1;
     want.writable = 1;
     want.alignment = size_of::<f64>() as i64;
-    let mut view: dlshim_view = zeroed();
-    if table().borrow.unwrap()(x, &want, &mut view) < 0 {
-        return null_mut();
-    }
-    let array = &view.array;
-    let shape: &[i64] = match array.ndim {
-        0 => &[],
-        n => std::slice::from_raw_parts(array.shape, n as usize),
+    let view = match Borrow::new(x, &want) {
+        Some(view) => view,
+        None => return null_mut(),
     };
-    let n: i64 = shape.iter().product();
-    let data = (array.data as *mut u8).add(array.byte_offset as usize) as *mut f64;
-    for i in 0..n as usize {
-        *data.add(i) *= by;
+    let first: *mut f64 = view.array().first();
+    for i in 0..view.array().len() {
+        *first.add(i) *= by;
     }
-    table().release.unwrap()(view.owner);
+    drop(view);
     Py_BuildValue(c("\0")) // None
 }
 
-/// The end of a vector that was exported.
-unsafe extern "C" fn drop_values(values: *mut c_void) {
-    drop(Box::from_raw(values as *mut Vec<f64>));
+/// The sum of all elements, whatever the strides are.
+unsafe fn sum(at: *const f64, shape: &[i64], strides: &[i64]) -> f64 {
+    match shape {
+        [] => *at,
+        [n, rest @ ..] => (0..*n)
+            .map(|i| sum(at.wrapping_offset((i * strides[0]) as isize), rest, &strides[1..]))
+            .sum(),
+    }
 }
 
-/// ramp(n): 0, 1, 2 ... as a dlshim.Tensor, which every library takes.
-unsafe extern "C" fn ramp(_: *mut PyObject, arg: *mut PyObject) -> *mut PyObject {
+/// total(x): other threads of Python run meanwhile, so the memory is imported.
+unsafe extern "C" fn total(_: *mut Object, x: *mut Object) -> *mut Object {
+    let mut want = Request::new("total(): x\0", &[FLOAT64]);
+    want.alignment = size_of::<f64>() as i64;
+    let tensor = match Import::new(x, &want) {
+        Some(tensor) => tensor,
+        None => return null_mut(),
+    };
+    let state = PyEval_SaveThread();
+    let array = tensor.array();
+    let found = match array.len() {
+        0 => 0.0,
+        _ => sum(array.first(), array.shape(), array.strides()),
+    };
+    drop(tensor);
+    PyEval_RestoreThread(state);
+    PyFloat_FromDouble(found)
+}
+
+/// ramp(n): 0, 1, 2 ... in memory of Rust.
+unsafe extern "C" fn ramp(_: *mut Object, arg: *mut Object) -> *mut Object {
     let n = PyLong_AsLongLong(arg) as i64;
     if n < 0 {
         if PyErr_Occurred().is_null() {
@@ -112,51 +392,33 @@ unsafe extern "C" fn ramp(_: *mut PyObject, arg: *mut PyObject) -> *mut PyObject
         }
         return null_mut();
     }
-    let mut values: Box<Vec<f64>> = Box::new(Vec::new());
+    let mut values: Vec<f64> = Vec::new();
     if values.try_reserve_exact(n as usize).is_err() {
         return PyErr_NoMemory();
     }
     values.extend((0..n).map(|i| i as f64));
-    let length = values.len() as i64;
-    let array = dlshim_array {
-        data: values.as_ptr() as *mut c_void,
-        device_type: 1,
-        device_id: 0,
-        ndim: 1,
-        dtype: dlshim_dtype { code: 2, bits: 64, lanes: 1 },
-        shape: &length,
-        strides: null(),
-        byte_offset: 0,
-    };
-    let context = Box::into_raw(values) as *mut c_void;
-    let tensor = table().export_array.unwrap()(&array, 0, context, Some(drop_values), null());
-    if tensor.is_null() {
-        drop_values(context); // a failure takes nothing
-    }
-    tensor
+    dlshim::export(values, FLOAT64)
 }
 
-type Function = unsafe extern "C" fn(*mut PyObject, *mut PyObject) -> *mut PyObject;
-
-fn method(name: &'static [u8], function: Option<Function>, flags: c_int) -> PyMethodDef {
-    let ml_name = if name.is_empty() { null() } else { name.as_ptr() as *const c_char };
-    PyMethodDef { ml_name, ml_meth: function, ml_flags: flags, ml_doc: null() }
+fn method(name: &'static str, function: Function, flags: i32) -> Method {
+    Method { name: c(name), function: Some(function), flags, doc: null() }
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn PyInit_rust_module() -> *mut PyObject {
-    if !load() {
+pub unsafe extern "C" fn PyInit_rust_module() -> *mut Object {
+    if !dlshim::load() {
         return null_mut();
     }
-    // CPython keeps both for ever.
+    // Python keeps both for ever.
     let methods = Box::leak(Box::new([
-        method(b"scale\0", Some(scale), 1), // METH_VARARGS
-        method(b"ramp\0", Some(ramp), 8),   // METH_O
-        method(b"", None, 0),
+        method("scale\0", scale, 1), // METH_VARARGS
+        method("total\0", total, 8), // METH_O
+        method("ramp\0", ramp, 8),
+        zeroed(),
     ]));
-    let mut definition: PyModuleDef = zeroed();
-    definition.m_name = c("rust_module\0");
-    definition.m_size = -1;
-    definition.m_methods = methods.as_mut_ptr();
+    let mut definition: Definition = zeroed();
+    definition.name = c("rust_module\0");
+    definition.size = -1;
+    definition.methods = methods.as_ptr();
     PyModule_Create2(Box::leak(Box::new(definition)), 3)
 }
