@@ -23,6 +23,15 @@ static void scale(nb::handle x, double by) {
     }
 }
 
+/* Of any strides.  Other threads run meanwhile, so the memory is imported. */
+static double total(nb::handle obj) {
+    const dlshim::import<const double> x(obj.ptr(), dlshim::options("total(): x"));
+    nb::gil_scoped_release others;
+    double sum = 0;
+    dlshim::each(x, [&sum](double value) { sum += value; });
+    return sum;
+}
+
 /* One overload for each dtype, of two dimensions and any strides. */
 template <class T> static T trace(const dlshim::import<const T, 2> &x) {
     T sum = 0;
@@ -55,6 +64,7 @@ NB_MODULE(nanobind_module, m) {
         throw nb::python_error();
     }
     m.def("scale", &scale);
+    m.def("total", &total);
     m.def("trace", &trace<double>);
     m.def("trace", &trace<float>);
     m.def("ramp", &ramp);

@@ -225,6 +225,18 @@ bool visit_one(const view<T, Rank> &x, const dlshim_dtype &has, F &f) {
 }
 } // namespace detail
 
+/* Call f with each element, in row-major order, whatever the strides are. */
+template <class T, int Rank, class F>
+void each(const view<T, Rank> &x, F &&f, int32_t axis = 0, int64_t offset = 0) {
+    if (axis == x.ndim()) {
+        f(x.data()[offset]);
+        return;
+    }
+    for (int64_t i = 0; i < x.shape(axis); i++) {
+        each(x, f, axis + 1, offset + i * x.stride(axis));
+    }
+}
+
 /* Call f with a view of the elements' own type: bool, the integers, float, double, complex of both.
  * false: it is another dtype, and f is not called. */
 template <class T, int Rank, class F> bool visit(const view<T, Rank> &x, F &&f) {
