@@ -558,7 +558,10 @@ LONG = (0, 2**32 + 5)
 def long_shape_is_told(p: Producer, which: str, ask: str) -> None:
     if p.one_dimension:
         raise NotApplicable("the target is said to have one dimension alone")
-    view = view_of(asked(p.make(LONG), ASKS[ask]))
+    array = p.make(LONG)
+    if shape_of(array) is None:
+        raise NotApplicable("the array has no shape")
+    view = view_of(asked(array, ASKS[ask]))
     insist(view.shape == LONG, f"the struct says {view.shape}, the array {LONG}")
 
 
