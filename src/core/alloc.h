@@ -59,7 +59,7 @@ dls_counter_block_here(void)
 #define DLS_COUNT_LIVE(change)                                                    \
     atomic_fetch_add_explicit(&dls_counter_block_here()->live, (int64_t)(change), \
                               memory_order_relaxed)
-#define DLS_COUNT_BY(member, change)                                              \
+#define DLS_COUNT_BY(member, change)                                                \
     atomic_fetch_add_explicit(&dls_counter_block_here()->member, (int64_t)(change), \
                               memory_order_relaxed)
 #define DLS_COUNTED(member) dls_counter_sum(offsetof(dls_counter_block, member))
@@ -72,9 +72,9 @@ DLS_EXTERN dls_counter_block dls_counters;
 /* Exact while the GIL is held, or for one thread: a relaxed load and store takes three
  * instructions, an atomic add twenty cycles.  `live` changes on any thread, so it is
  * counted with the atomic add. */
-#define DLS_COUNT_BY(member, change)                                                   \
-    atomic_store_explicit(                                                            \
-        &dls_counters.member,                                                         \
+#define DLS_COUNT_BY(member, change)                                                 \
+    atomic_store_explicit(                                                           \
+        &dls_counters.member,                                                        \
         atomic_load_explicit(&dls_counters.member, memory_order_relaxed) + (change), \
         memory_order_relaxed)
 #define DLS_COUNT_LIVE(change) \
