@@ -12,6 +12,7 @@ generator, and ``inspect`` of 3.11 raises a SystemError.
 from __future__ import annotations
 
 import _testcapi
+import contextlib
 import gc
 import re
 import sys
@@ -78,6 +79,8 @@ class Trial:
     def __init__(self, name: str, learned: bool) -> None:
         self.name, self.learned = name, learned
         self.failed = self.tried = 0
+        with contextlib.suppress(BaseException):
+            STEPS[name]()()  # a module may be imported, by more allocations than LONG
         for _ in range(2):
             _, error = attempt(STEPS[name](), LONG, LONG + 1)
             self.usual = text_of(error)

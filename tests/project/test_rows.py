@@ -69,7 +69,7 @@ def test_doctor_marks_a_newer_release(key: str) -> None:
     rows = [row for row in [*consumers.CONSUMERS, *sources.SOURCES] if row.library == key]
     (told,) = doctor._installed({key: end_of(rows)})
     assert told["verified"] is False
-    table = doctor._tables({"libraries": [told], "pairs": []})[0]
+    table = doctor._tables({"libraries": [told], "objects": [], "pairs": []})[0]
     assert any(" *" in text for part in table.rows[0] for text, _ in part)
 
 
