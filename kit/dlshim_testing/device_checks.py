@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from . import drivers
 from .catalogue import NotApplicable, check, insist
 from .doubles import capsules as caps
-from .exports import ASKS, all_asked, asked, view_of
+from .exports import ASKS, all_asked, answers, asked, device_of, view_of
 from .partner import Producer, said
-from .producer_checks import answers, device_of
 
 SYNCS = (
     "EventRecord", "StreamWaitEvent", "EventSynchronize", "StreamSynchronize", "CtxSynchronize",

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from .catalogue import REGISTERED, Check
 
 MODULES = {
-    "producer": ("device_checks", "producer_checks", "table_checks"),
+    "producer": (
+        *("question_checks", "lifetime_checks", "field_checks", "copy_checks"),
+        *("device_checks", "table_checks"),
+    ),
     "consumer": ("consumer_checks",),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes as C
+import enum
 import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from .catalogue import Broken, NotApplicable, TargetError, insist
 from .doubles import capsules as caps
 from .drivers import NoFunction
-from .partner import Producer, said, shape_of
+from .partner import Producer, given, said, shape_of
 
 #: Ways of asking, by name; "versioned" is how most consumers ask first.
 ASKS: dict[str, dict[str, Any]] = {
@@ -19,6 +20,10 @@ ASKS: dict[str, dict[str, Any]] = {
     "versioned": {"max_version": (1, 0)},
     "newest": {"max_version": (1, 3), "dl_device": None, "copy": None},
 }
+
+SOME = ("bool", "int32", "float32", "float64", "complex64")
+FEW = ("float32", "int64")
+COPY = {"copy": True}
 
 
 def asked(array: Any, keywords: dict[str, Any]) -> Any:
@@ -37,6 +42,50 @@ def asked(array: Any, keywords: dict[str, Any]) -> Any:
     return capsule
 
 
+def number(kind: Any) -> int:
+    """The device type as an int; the standard calls it an Enum, which need not be an int."""
+    return int(kind.value if isinstance(kind, enum.Enum) else kind)
+
+
+def device_of(array: Any) -> tuple[int, int]:
+    try:
+        kind, index = array.__dlpack_device__()
+        return number(kind), int(index)
+    except Exception as error:
+        raise NotApplicable(f"__dlpack_device__() gives no pair: {said(error)}") from error
+
+
+def answers(array: Any, **keywords: Any) -> BaseException | None:
+    """What `__dlpack__` raises, if anything."""
+    try:
+        array.__dlpack__(**keywords)
+    except NoFunction as error:
+        raise TargetError(other_driver(error)) from error
+    except Exception as error:
+        return error
+    return None
+
+
+def on_cpu(p: Producer) -> Any:
+    array = p.make((2, 3))
+    if (device := device_of(array))[0] != 1:
+        raise NotApplicable(f"the array is on device {device}")
+    return array
+
+
+def read_only_array(p: Producer) -> Any:
+    """An array that may not be written: what was given, or NumPy's way of making one."""
+    if p.read_only is not None:
+        return given("read_only=", p.read_only)
+    array = p.make((2, 3))
+    try:
+        array.flags.writeable = False
+    except Exception as error:
+        why = "no way is known to make a read-only array"
+        raise NotApplicable(why, lacks="read_only") from error
+    return array
+
+
 def other_driver(error: NoFunction) -> str:
     return (
         f"{said(error)}: the target is written for another driver than the one that was named, "
@@ -50,17 +99,17 @@ def all_asked(array: Any, ways: Iterable[dict[str, Any]]) -> list[Any]:
     The other capsules go before it is raised: the destructor of some is in Python, and must not run
     while an exception is on its way.
     """
-    given, refusals = [], []
+    capsules, refusals = [], []
     for keywords in ways:
         try:
-            given.append(asked(array, keywords))
+            capsules.append(asked(array, keywords))
         except (Broken, NotApplicable) as refusal:
             refusals.append(refusal)
     del refusals[1:]
     if refusals:
-        given.clear()
+        capsules.clear()
         raise refusals.pop()  # a list that held it would be a cycle
-    return given
+    return capsules
 
 
 def newest_of(array: Any, count: int = 1) -> list[Any]:

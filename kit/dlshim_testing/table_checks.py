@@ -8,9 +8,9 @@ from typing import Any
 from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
 from .doubles.ctable import NAME, Table
-from .exports import LAYOUTS, laid_out_and_filled, prepared, view_of
+from .exports import FEW, LAYOUTS, answers, laid_out_and_filled, prepared, view_of
+from .field_checks import REFUSED, one_of
 from .partner import Producer, given, said
-from .producer_checks import FEW, REFUSED, answers, one_of
 
 NEW, OLD = "__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"
 FUNCTIONS = (

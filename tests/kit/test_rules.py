@@ -18,7 +18,7 @@ from dlshim_testing import (
     check_consumer,
     check_producer,
     every,
-    producer_checks,
+    lifetime_checks,
     rules,
 )
 from dlshim_testing.catalogue import CRASH
@@ -43,8 +43,8 @@ def books() -> Any:
 @pytest.fixture
 def impatient(monkeypatch: Any) -> None:
     """Of a double that never gives memory back nothing is to be waited for."""
-    monkeypatch.setattr(producer_checks, "KEPT_SECONDS", 0.1)
-    monkeypatch.setattr(producer_checks, "KEPT_BYTES", 1 << 27)
+    monkeypatch.setattr(lifetime_checks, "KEPT_SECONDS", 0.1)
+    monkeypatch.setattr(lifetime_checks, "KEPT_BYTES", 1 << 27)
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -114,7 +114,7 @@ def test_a_consumer_that_misreads_breaks_a_rule(kind: Any, check: str) -> None:
     assert found.status == catalogue.FAIL, str(found)
 
 
-@pytest.mark.parametrize("way", producer_checks.REPLACE)
+@pytest.mark.parametrize("way", lifetime_checks.REPLACE)
 def test_memory_that_is_replaced_in_place_is_missed(way: str) -> None:
     """The standard does not speak of it, so a library that loses it breaks no MUST."""
     only = rf"^keeps-(memory|replaced-memory\[{way}-)"

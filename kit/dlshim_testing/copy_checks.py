@@ -1,0 +1,274 @@
+"""Copies that a producer makes, and the flags of copies and of read-only memory."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from typing import Any
+
+from .catalogue import NotApplicable, check, insist
+from .doubles import capsules as caps
+from .exports import (
+    ASKS,
+    COPY,
+    LAYOUTS,
+    all_asked,
+    answers,
+    asked,
+    held,
+    laid_out_and_filled,
+    on_cpu,
+    on_host,
+    prepared,
+    read_only_array,
+    same_elements,
+    view_of,
+)
+from .field_checks import REFUSED, one_of
+from .lifetime_checks import consume, leaks
+from .partner import Producer, given, said, shape_of
+
+
+@check("producer", "copy-supported", ("bare", "versioned"))
+def copy_is_supported(p: Producer, ask: str) -> None:
+    error = answers(p.make((2, 3)), copy=True, **ASKS[ask])
+    insist(error is None, f"copy=True: {error and said(error)}")
+
+
+@check("producer", "copy-true", LAYOUTS, ("bare", "versioned"))
+def copy_is_made(p: Producer, layout: str, ask: str) -> None:
+    array, wanted, _, export = laid_out_and_filled(p, layout, "float32")
+    own, own_capsule = held(array, ASKS[ask])
+    view, capsule = held(array, {"copy": True, **ASKS[ask]})
+    if 0 in view.shape:
+        return
+    insist(view.element_zero != own.element_zero, "copy=True gives the array's own memory")
+    same_elements(view, own.elements() if wanted is None else wanted, "the copy")
+    del own_capsule, capsule, export
+
+
+TO_CPU = {"dl_device": (1, 0)}
+
+
+@check("producer", "copy-true", ("to cpu",), ("bare", "versioned"))
+def copy_is_made_on_its_device(p: Producer, which: str, ask: str) -> None:
+    array = on_cpu(p)
+    own, own_capsule = held(array, ASKS[ask])
+    view, capsule = held(array, {**COPY, **TO_CPU, **ASKS[ask]})
+    insist(
+        view.element_zero != own.element_zero,
+        "copy=True with dl_device=(1, 0) gives the array's own memory",
+    )
+    del own_capsule, capsule
+
+
+@check("producer", "copied-flag", LAYOUTS)
+def copy_has_its_flag(p: Producer, layout: str) -> None:
+    array = prepared(p, layout, "float32")
+    view = view_of(asked(array, {"copy": True, "max_version": (1, 0)}))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    insist(view.copied, f"copy=True gives flags {view.flags}, without IS_COPIED")
+
+
+@check("producer", "copied-falsely", ("whole", "rows", "every second", "transposed"))
+def shared_is_not_copied(p: Producer, layout: str) -> None:
+    array = prepared(p, layout, "float32")
+    first, second = all_asked(array, [ASKS["versioned"]] * 2)
+    view, again = view_of(first), view_of(second)
+    if view.element_zero != again.element_zero:
+        raise NotApplicable("each export is a copy")
+    insist(not view.copied, "memory that two exports share has the flag IS_COPIED")
+
+
+@check("producer", "copy-false", LAYOUTS, ("bare", "versioned"))
+def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
+    array = prepared(p, layout, "float32")
+    plain = all_asked(array, [ASKS[ask]] * 2)
+    error = answers(array, copy=False, **ASKS[ask])
+    if isinstance(error, TypeError):
+        raise NotApplicable(f"copy is not known: {said(error)}")
+    if error is not None:
+        allowed = isinstance(error, BufferError | ValueError)
+        insist(allowed, f"copy=False: {said(error)}")
+        return
+    uncopied = all_asked(array, [{"copy": False, **ASKS[ask]}] * 2)
+    view = view_of(uncopied[0])
+    places = {view_of(each).element_zero for each in plain}
+    if len(places) > 1:  # plain exports are copies, which do not tell where the array lies
+        places = {view_of(uncopied[1]).element_zero}
+    insist(0 in view.shape or view.element_zero in places, "copy=False gives a copy")
+    insist(not view.copied, "copy=False gives a struct with the flag IS_COPIED")
+
+
+@check("producer", "copy-false", ("to cpu",), ("bare", "versioned"))
+def copy_false_on_its_device(p: Producer, which: str, ask: str) -> None:
+    array = on_cpu(p)
+    own, again = all_asked(array, [ASKS[ask]] * 2)
+    if view_of(own).element_zero != view_of(again).element_zero:
+        raise NotApplicable("each export is a copy")
+    error = answers(array, copy=False, **TO_CPU, **ASKS[ask])
+    if error is not None:
+        allowed = isinstance(error, BufferError | ValueError | TypeError)
+        insist(allowed, f"copy=False with dl_device=(1, 0): {said(error)}")
+        return
+    view = view_of(asked(array, {"copy": False, **TO_CPU, **ASKS[ask]}))
+    same = view.element_zero == view_of(own).element_zero
+    insist(same, "copy=False with dl_device=(1, 0) gives a copy")
+
+
+@check("producer", "copy-false-error", LAYOUTS, ("bare", "versioned"))
+def copy_false_is_a_buffer_error(p: Producer, layout: str, ask: str) -> None:
+    array = prepared(p, layout, "float32")
+    asked(array, ASKS[ask])
+    error = answers(array, copy=False, **ASKS[ask])
+    if error is None or isinstance(error, TypeError):
+        raise NotApplicable(f"copy=False is {said(error) if error else 'answered'}")
+    insist(isinstance(error, BufferError), f"copy=False: {said(error)}")
+
+
+@check("producer", "copy-alone", ("whole", "rows", "transposed"), ("bare", "versioned"), risky=True)
+def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
+    array = prepared(p, layout, "float32")
+    capsules = all_asked(array, [{**copy, **ASKS[ask]} for copy in (COPY, COPY, {})])
+    copied, other, own = (on_host(view_of(each)) for each in capsules)
+    if copied.readonly or copied.element_zero == own.element_zero:
+        raise NotApplicable("copy=True gives no copy that may be written")
+    before = own.elements(), other.elements()
+    copied.write(0, 0 if any(before[0][0]) else 1)
+    insist(own.elements() == before[0], "what is written into the copy shows in the array")
+    insist(other.elements() == before[1], "what is written into a copy shows in another one")
+
+
+@check("producer", "read-only-flag", ("versioned", "newest"))
+def read_only_has_its_flag(p: Producer, ask: str) -> None:
+    view = view_of(asked(read_only_array(p), ASKS[ask]))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    insist(view.readonly, f"an array that may not be written has flags {view.flags}")
+
+
+def says_that_it_may_be_written(array: Any) -> bool:
+    """By its buffer, NumPy's flag, or because `array[i, j] = 0` works."""
+    with contextlib.suppress(Exception), memoryview(array) as memory:
+        return not memory.readonly
+    if (flag := getattr(getattr(array, "flags", None), "writeable", None)) is not None:
+        return bool(flag)
+    try:
+        array[(0,) * len(shape_of(array) or ())] = 0
+    except Exception:
+        return False
+    return True
+
+
+@check("producer", "read-only-falsely", ("whole", "rows", "transposed"), ("versioned", "newest"))
+def writable_is_not_flagged(p: Producer, layout: str, ask: str) -> None:
+    array = prepared(p, layout, "float32")
+    view = view_of(asked(array, ASKS[ask]))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    if view.readonly and not says_that_it_may_be_written(array):
+        raise NotApplicable("nothing says that the array may be written")
+    insist(not view.readonly, f"an array that may be written has flags {view.flags}")
+
+
+@check("producer", "copy-writable", ("versioned", "newest"))
+def copy_of_read_only_is_writable(p: Producer, ask: str) -> None:
+    view = view_of(asked(read_only_array(p), {**ASKS[ask], **COPY}))
+    if view.flags is None:
+        raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    if view.readonly and view_of(asked(p.make((2, 3)), {**ASKS[ask], **COPY})).readonly:
+        raise NotApplicable("what the library makes may never be written")
+    insist(not view.readonly, f"copy=True of an array that may not be written: flags {view.flags}")
+
+
+@check("producer", "read-only-legacy")
+def read_only_as_legacy(p: Producer) -> None:
+    array = read_only_array(p)
+    if answers(array) is not None:
+        return
+    name = caps.name_of(asked(array, ASKS["bare"]))
+    insist(name != caps.LEGACY, "memory that may not be written is given out as DLPack 0.x")
+
+
+@check("producer", "leaves-array", ("writable",), ASKS)
+def export_leaves_the_array_writable(p: Producer, which: str, ask: str) -> None:
+    array = p.make((2, 3))
+    if not says_that_it_may_be_written(array):
+        raise NotApplicable("nothing says that the array may be written")
+    consume(asked(array, ASKS[ask]))
+    insist(says_that_it_may_be_written(array), "an array that was exported may not be written")
+
+
+@check("producer", "refusals", ("layout",), LAYOUTS, ("bare", "versioned"))
+def layouts_are_refused_by_a_buffer_error(p: Producer, which: str, layout: str, ask: str) -> None:
+    array = prepared(p, layout, "float32")
+    if not hasattr(array, "__dlpack__"):
+        raise NotApplicable(f"a {type(array).__name__} has no __dlpack__")
+    if ASKS[ask] and isinstance(answers(p.make((2, 3)), max_version=None), TypeError):
+        raise NotApplicable("max_version is not known")
+    error = answers(array, **ASKS[ask])
+    insist(error is None or isinstance(error, BufferError), f"{layout}: {error and said(error)}")
+
+
+@check("producer", "refusals", REFUSED, ("bare", "versioned"))
+def refusals(p: Producer, which: str, ask: str) -> None:
+    name, make = one_of(p, "refused", which)
+    array = given(f"refused=[{name!r}]", make)
+    error = answers(array, **ASKS[ask])
+    insist(error is not None, f"{name}: it is exported")
+    insist(isinstance(error, BufferError), f"{name}: {error and said(error)}")
+
+
+@check("producer", "refusals", ("read-only",), ("bare",))
+def read_only_is_refused_by_a_buffer_error(p: Producer, which: str, ask: str) -> None:
+    array = read_only_array(p)
+    asked(array, ASKS["versioned"])
+    error = answers(array, **ASKS[ask])
+    if error is None:
+        raise NotApplicable("it is given out as DLPack 0.x, which another rule judges")
+    insist(isinstance(error, BufferError), f"memory that may not be written: {said(error)}")
+
+
+@check("producer", "refused-freed", REFUSED)
+def refused_goes(p: Producer, which: str) -> None:
+    name, make = one_of(p, "refused", which)
+    array = given(f"refused=[{name!r}]", make)
+    try:
+        gone = weakref.ref(array)
+    except TypeError as error:
+        raise NotApplicable(f"{name}: {said(error)}") from error
+    for ask in ("versioned", "bare"):
+        if answers(array, **ASKS[ask]) is None:
+            raise NotApplicable(f"{name}: it is exported")
+    del array
+    gc.collect()
+    insist(gone() is None, f"{name}: it stays although nothing but its refused exports had it")
+
+
+#: What most libraries refuse of an array that can be exported.
+NOT_GIVEN: dict[str, dict[str, Any]] = {
+    "dl_device": {"dl_device": (99, 0)},
+    "stream": {"stream": 1},
+    "unknown keyword": {"not_a_keyword": 1},
+}
+
+
+@check("producer", "refused-freed", NOT_GIVEN, risky=True)
+def array_goes_after_a_refused_call(p: Producer, which: str) -> None:
+    """A large array that was exported, and asked for something that it refused."""
+    keywords = NOT_GIVEN[which]
+    if answers(p.make((2, 3)), **keywords) is None:
+        raise NotApplicable(f"{keywords} is taken")
+    insist(
+        not leaks(p, "float32", ASKS["bare"], consume, lambda array: answers(array, **keywords)),
+        f"arrays that refused {keywords} come and go, and the process still occupies their memory",
+    )
+
+
+@check("producer", "not-exported", REFUSED, ("bare", "versioned"))
+def refused_is_not_exported(p: Producer, which: str, ask: str) -> None:
+    name, make = one_of(p, "refused", which)
+    array = given(f"refused=[{name!r}]", make)
+    insist(answers(array, **ASKS[ask]) is not None, f"{name}: it is exported")
