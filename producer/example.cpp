@@ -11,6 +11,7 @@
 #include "dlpack_producer.h"
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <vector>
@@ -105,6 +106,10 @@ zeros(PyObject *, PyObject *args, PyObject *kwargs)
     int fixed = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|sp", const_cast<char **>(names), &shape, &dtype,
                                      &fixed)) {
+        return nullptr;
+    }
+    if (std::strcmp(dtype, "float32") != 0) {
+        PyErr_Format(PyExc_TypeError, "no dtype %s", dtype);
         return nullptr;
     }
     try {

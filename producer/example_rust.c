@@ -69,6 +69,10 @@ zeros(PyObject *module, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|sp", names, &shape, &dtype, &frozen)) {
         return NULL;
     }
+    if (strcmp(dtype, "float32") != 0) {
+        PyErr_Format(PyExc_TypeError, "no dtype %s", dtype);
+        return NULL;
+    }
     const int ndim = read_shape(shape, extents);
     if (ndim < 0) {
         return NULL;

@@ -28,15 +28,17 @@ def row_of(name: str, version: Version) -> tuple[Known, bool]:
     return nearest(rows_of(name), version)
 
 
-def filled(row: Known) -> tuple[Known, bool]:
-    """Return a row with what it has from the function that it calls, and whether that is known."""
+def filled(row: Known) -> tuple[Known, str]:
+    """Return a row with what it has from the function that it calls, and why that is not known."""
     if not row.through:
-        return row, True
-    below = rows_of(row.through)[0]
-    under, verified = row_of(row.through, version_tuple(version_of(below.library) or ""))
+        return row, ""
+    version = version_of(rows_of(row.through)[0].library)
+    under, verified = row_of(row.through, version_tuple(version or ""))
+    why = "" if verified else "of a release that is not in the table"
+    why = why if version else "which is not installed here"
     own = {name: getattr(row, name) for name in _OWN}
     limits = (*row.limits, *under.limits)
-    return replace(under, **own, limits=limits, raises=(*row.raises, *under.raises)), verified
+    return replace(under, **own, limits=limits, raises=(*row.raises, *under.raises)), why
 
 
 #: What a row that calls another library's function says itself.

@@ -106,7 +106,8 @@ COUNTED = (
     Counted(
         "a wait that nobody asked for: of Paddle before 3.3, for consumers that pass -1 (mpi4py)",
         "its documentation says that -1 synchronises nothing, and its code makes the host wait for "
-        "every number. dlshim passes it None; who passes -1 has its caller synchronise",
+        "every number. dlshim passes None instead; a consumer that passes -1 leaves the wait to "
+        "its caller",
         '`stream="wait"`',
         "S10",
     ),
@@ -124,7 +125,7 @@ COUNTED = (
         "a Producer is none of these types, and has neither `astype()` nor `copy()`. So do "
         "`np.asarray` and `tf.constant`: of NumPy's own arrays they take dates, records and other "
         "byte orders, which DLPack does not have. Dr.Jit converts as nanobind does. A kernel of "
-        "numba-cuda copies NumPy's arrays to the device and back, and other arrays of the host not",
+        "numba-cuda copies NumPy's arrays to the device and back, and no other arrays of the host",
         '`x.astype("float64")` or `numba.cuda.to_device(x)` before',
         "",
     ),

@@ -12,6 +12,7 @@ from .cure_texts import (
     CODES,
     CONVERT,
     FLAT,
+    FLAT_AND_LEFT_OUT,
     LEFT_OUT,
     MISSING,
     NAN,
@@ -167,7 +168,9 @@ def _polars_series(x: Any) -> str | None:
         lengths = {*x.list.len()}
         if not missing and len(lengths) == 1 and hasattr(type(x), "__arrow_c_stream__"):
             return instead(f"x.list.to_array({lengths.pop()})")
-        return converted(f"x{'.drop_nulls()' if missing else ''}.explode()", FLAT)
+        if missing:
+            return converted("x.drop_nulls().explode()", FLAT_AND_LEFT_OUT)
+        return converted("x.explode()", FLAT)
     if name == "Null":
         return instead("x.cast(polars.Int64).fill_null(0)", MISSING)
     if name == "Struct":
@@ -194,7 +197,7 @@ def _polars_times(x: Any, missing: bool) -> str:
 
 def _polars_arrays(x: Any, missing: bool) -> str | None:
     if missing:
-        return instead("x.drop_nulls()", MISSING)
+        return converted("x.drop_nulls()", LEFT_OUT)
     flat = x
     for _ in x.dtype.shape:
         flat = flat.explode()
@@ -306,15 +309,15 @@ def _pyarrow_lists(x: Any, kind: str, whole: str, missing: bool) -> str:
             filled = f"{rows}.flatten().fill_null({_pyarrow_filler(items)})"
             lists = f"pyarrow.FixedSizeListArray.from_arrays({filled}, {x.type.list_size})"
             return instead(lists, MISSING)
-        return converted(rows, LEFT_OUT)
+        return converted(rows, LEFT_OUT) if missing else instead(rows)
     alike = numbers and not missing and not kind.endswith("view")
     lengths: set[Any] = {*column.value_lengths()} if alike else set()
     if len(lengths) == 1:
         return instead(f"{whole}.cast(pyarrow.list_(x.type.value_type, {lengths.pop()}))")
-    return converted(f"{whole}.flatten()", FLAT + (f", and {LEFT_OUT[6:]}" if missing else ""))
+    return converted(f"{whole}.flatten()", FLAT_AND_LEFT_OUT if missing else FLAT)
 
 
-#: Of these an unknown release may still be NumPy's array.
+#: Objects of these libraries may be arrays of NumPy in a release that is not known.
 AS_NUMPY = (pandas, polars, pyarrow)
 
 

@@ -56,23 +56,36 @@ if TYPE_CHECKING:
 
 
 #: What a type has whose objects are arrays here (K3).
-_ATTRIBUTES = (
+_OF_ARRAYS = (
     "__dlpack__",
     "__dlpack_c_exchange_api__",
     "__c_dlpack_exchange_api__",
     "__cuda_array_interface__",
     "__sycl_usm_array_interface__",
+)
+#: What columns and tables of Arrow have, and what tables alone have.
+_OF_ARROW = (
     "__arrow_c_device_array__",
     "__arrow_c_array__",
     "__arrow_c_device_stream__",
     "__arrow_c_stream__",
 )
+_OF_TABLES = ("columns", "column_names", "schema")
+
+
+def _offers(x: Any, names: tuple[str, ...]) -> bool:
+    cls = type(x)
+    return any(getattr(cls, name, None) is not None for name in names)
 
 
 def is_array(x: Any) -> bool:
-    """Whether an argument or a result is an array, by its type."""
-    cls = type(x)
-    return any(getattr(cls, name, None) is not None for name in _ATTRIBUTES)
+    """Whether a result is an array, by its type."""
+    return _offers(x, _OF_ARRAYS)
+
+
+def is_argument(x: Any) -> bool:
+    """Whether an argument is an array or a column, by its type."""
+    return is_array(x) or (_offers(x, _OF_ARROW) and not _offers(x, _OF_TABLES))
 
 
 # ---- containers --------------------------------------------------------------------------------
@@ -100,15 +113,21 @@ def _rebuilt(x: Any, values: list[Any]) -> Any:
 
 
 def replace(
-    x: Any, change: Callable[[Any, str], Any], place: str, inside: tuple[Any, ...] = ()
+    x: Any,
+    chosen: Callable[[Any], bool],
+    change: Callable[[Any, str], Any],
+    place: str,
+    inside: tuple[Any, ...] = (),
 ) -> Any:
-    """Change each array in x, depth first; a container in which nothing changes stays itself."""
+    """Change what is chosen in x, depth first; a container without a change stays itself."""
     found = _items(x)
     if found is None:
-        return change(x, place) if is_array(x) else x
+        return change(x, place) if chosen(x) else x
     if any(x is outer for outer in inside):
         raise ValueError(f"{place} contains itself: arrays are not looked for in such a container")
-    values = [replace(value, change, f"{place}[{key!r}]", (*inside, x)) for key, value in found]
+    values = [
+        replace(value, chosen, change, f"{place}[{key!r}]", (*inside, x)) for key, value in found
+    ]
     changed = any(new is not old for new, (_, old) in zip(values, found, strict=True))
     return _rebuilt(x, values) if changed else x
 
@@ -154,7 +173,7 @@ class Home:
                 return own[id(x)]
             return x if self.has(x) else self.make(from_dlpack(x))
 
-        return replace(result, change, "the result")
+        return replace(result, is_array, change, "the result")
 
 
 # ---- what a function is given instead of an array ----------------------------------------------
@@ -282,7 +301,7 @@ class Call:
             self.own[id(made)] = array
             return made
 
-        return replace(x, change, place)
+        return replace(x, is_argument, change, place)
 
     def made(self, x: Any, place: str) -> Any:
         """What stands for an array."""

@@ -69,13 +69,13 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
             continue
         version = version_of(rows[0].library)
         row, verified = row_of(name, version_tuple(version or ""))
-        row, below = filled(row)
-        if version and verified and below:
+        row, unknown = filled(row)
+        if version and verified and not unknown:
             found.append(_verdict(facts, row, version))
             continue
         why = "not verified: it is not installed here"
         if version and verified:
-            why = f"not verified: it calls {row.through}, of a release that is not in the table"
+            why = f"not verified: it calls {row.through}, {unknown}"
         elif version:
             first, end = (".".join(map(str, span)) for span in (rows[0].since, rows[-1].until))
             why = f"not verified: the table has releases from {first or '0'} to before {end or '0'}"
@@ -86,7 +86,7 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
 
 
 def _needs_way(verdict: Verdict) -> bool:
-    """Whether neither the object passes nor an option or a call that is named makes it."""
+    """Whether the object is refused, and no option or call is named that makes it pass."""
     refused = verdict.upgraded.by == "dlshim" and verdict.bare.result != "works"
     return refused and not verdict.cure
 

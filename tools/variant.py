@@ -177,7 +177,7 @@ def run_sanitized(
     return status, found, not any(NOT_LOOKED in text for text in texts)
 
 
-#: All of their results are NumPy's.
+#: Test files that need NumPy, because all results are its arrays.
 NUMPY_S = [f"{CORE}/test_{name}.py" for name in ("homes", "importers", "kernel")]
 
 

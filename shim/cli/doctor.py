@@ -59,14 +59,14 @@ def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
         takes = rows_of("".join(functions(key)[:1]))
         gives, tried = nearest(sources, version) if sources else (None, True)
         into, verified = nearest(takes, version) if takes else (None, True)
-        into, below = filled(into) if into else (None, True)
+        into, unknown = filled(into) if into else (None, "")
         yield {
             "name": key,
             "version": text,
             "gives": gives and _given(gives),
             "asks_for": into and into.asks,
             # Releases that are in no table count as the nearest that is.
-            "verified": tried and verified and below,
+            "verified": tried and verified and not unknown,
             "faults": [(each.harm, each.what, each.upgraded) for each in faults(key, version)],
         }
 

@@ -25,7 +25,8 @@ typedef enum {
     DLS_LOCK_PLANS, /* exchange/plan: memory for the next plans */
     /* Variables that imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
-    /* DLS_LOCK_STATE : python/state, exchange/plan_cache, module/kernel. */
+    /* DLS_LOCK_STATE : python/state, exchange/plan_cache, module/homes,
+     * module/kernel. */
     DLS_LOCK_STATES,
     /* DLS_LOCK, by the address: Tensors in exchange/objects, Producers there and in
      * module/ctable_view.  DLS_LOCK_CAPSULE: python/capsule, module/test_hooks. */
@@ -79,9 +80,9 @@ dls_lock_of(const void *address)
     return (dls_lock)(DLS_LOCK_FIRST_STRIPE + (unsigned)(mixed >> 32) % stripes);
 }
 
-/* The lock of a thing that mostly the thread uses which has made it: the same for all
- * things in its allocator's page of 64 kB.  The thread then finds the lock in its
- * cache. */
+/* The lock of a thing that is mostly used by the thread that has made it.  All things
+ * in its allocator's page of 64 kB share the lock, which then stays in the cache of
+ * that thread's processor. */
 static inline dls_lock
 dls_lock_of_page(const void *address)
 {

@@ -564,7 +564,8 @@ dls_library_gil_deleters(dls_state *state)
 #include "exchange/libraries.def"
 #undef GIL_DELETER
         if (older < 0) {
-            return false; /* it may be imported yet: threads share the state */
+            return false; /* a library of a row may still be imported: nothing is kept
+                           */
         }
         state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
         state->legacy_flags = state->home | state->legacy_hold;

@@ -132,11 +132,12 @@ PyObject *
 dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
 {
     void *made = struct_of_tensor(self, versioned);
-    PyObject *capsule = made != NULL ? dls_capsule_new(made, versioned) : NULL;
+    if (made == NULL) {
+        return NULL;
+    }
+    PyObject *capsule = dls_capsule_new(made, versioned);
     if (capsule == NULL) {
-        if (made != NULL) {
-            dls_managed_delete(made, versioned);
-        }
+        dls_managed_delete(made, versioned);
         return NULL;
     }
     if (self->asked != 0) {

@@ -232,6 +232,7 @@ static const char *const same_width[2][9] = {{[1] = SAME_WIDTH("uint8"),
                                               [2] = SAME_WIDTH("int16"),
                                               [4] = SAME_WIDTH("int32"),
                                               [8] = SAME_WIDTH("int64")}};
+#undef SAME_WIDTH
 
 /* DLPack has no code for the elements, and reinterpret= named none.  The error of
  * __dlpack__ is the cause. */

@@ -67,17 +67,25 @@ is_array(const dls_plan *plan)
 {
     return (plan->offers
             & (1u << DLS_PROTOCOL_TABLE | 1u << DLS_PROTOCOL_DLPACK
-               | 1u << DLS_PROTOCOL_CUDA | 1u << DLS_PROTOCOL_SYCL
-               | 1u << DLS_PROTOCOL_ARROW_DEVICE_ARRAY | 1u << DLS_PROTOCOL_ARROW_ARRAY
+               | 1u << DLS_PROTOCOL_CUDA | 1u << DLS_PROTOCOL_SYCL))
+           != 0;
+}
+
+/* Is it a column or a table of Arrow? */
+static inline bool
+is_of_arrow(const dls_plan *plan)
+{
+    return (plan->offers
+            & (1u << DLS_PROTOCOL_ARROW_DEVICE_ARRAY | 1u << DLS_PROTOCOL_ARROW_ARRAY
                | 1u << DLS_PROTOCOL_ARROW_DEVICE_STREAM
                | 1u << DLS_PROTOCOL_ARROW_STREAM))
            != 0;
 }
 
-/* The same of a type that was not met yet, or is one of ours.  1, 0, or -1 with an
- * exception. */
+/* Is a type that was not met yet, or is one of ours, that of an array, a column or a
+ * table?  1, 0, or -1 with an exception. */
 static int
-type_is_array(dls_state *state, PyTypeObject *type)
+type_offers(dls_state *state, PyTypeObject *type)
 {
     PyObject *const names[] = {state->names.dlpack,
                                state->names.exchange_api,
@@ -98,16 +106,19 @@ type_is_array(dls_state *state, PyTypeObject *type)
     return found;
 }
 
-/* Is it left to Python: a container, an array of a new type, an object of ours?  1, 0,
- * or -1 with an exception. */
+/* Is it left to Python: a container, an array of a new type, an object of ours, a
+ * column or a table?  plan: of x, or NULL.  1, 0, or -1 with an exception. */
 static int
-is_left_to_python(dls_state *state, PyObject *x)
+is_left_to_python(dls_state *state, PyObject *x, const dls_plan *plan)
 {
     PyTypeObject *type = Py_TYPE(x);
+    if (plan != NULL) {
+        return is_of_arrow(plan);
+    }
     if (type == &PyList_Type || type == &PyDict_Type || PyTuple_Check(x)) {
         return 1;
     }
-    return type_is_array(state, type);
+    return type_offers(state, type);
 }
 
 static const dl_exchange_api *
@@ -155,7 +166,7 @@ give(dls_state *state, one_call *call, PyObject *const *args, Py_ssize_t n,
             }
             continue;
         }
-        int left = plan == NULL ? is_left_to_python(state, args[i]) : 0;
+        int left = is_left_to_python(state, args[i], plan);
         dls_plan_drop(plan);
         if (left != 0) {
             return left < 0 ? -1 : 0;
@@ -267,16 +278,19 @@ call_upgraded(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kw
     return result;
 }
 
-/* Remember the plan, whose count is stolen. */
+/* Remember the first plan, whose count is stolen. */
 static void
 remember(kernel *data, dls_plan *plan)
 {
-    DLS_LOCK_STATE();
-    dls_plan *unused = data->as_is != NULL ? plan : NULL;
-    if (unused == NULL) {
-        data->as_is = plan;
+    dls_plan *unused = plan;
+    if (data->as_is == NULL) {
+        DLS_LOCK_STATE();
+        if (data->as_is == NULL) {
+            data->as_is = plan;
+            unused = NULL;
+        }
+        DLS_UNLOCK();
     }
-    DLS_UNLOCK();
     dls_plan_drop(unused);
 }
 
@@ -312,24 +326,29 @@ call_looking(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwn
     return first == NULL ? result : finish(data, result, first, args, args, n);
 }
 
-/* The usual call.  If all arguments are of the remembered type, they are passed. */
+/* The usual call.  If all arrays are of the remembered type, they are passed.  Where
+ * the end of that type was not heard of (plan_cache.h), another type may have its
+ * address: its objects are passed as a bare call passes them. */
 static PyObject *
 call_usual(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     const kernel *data = data_of(self);
     Py_ssize_t n = (Py_ssize_t)(nargsf & ~DLS_VECTORCALL_OFFSET);
-    Py_ssize_t begin = data->as_method == NULL;
+    PyObject *first = NULL;
     n += kwnames != NULL ? PyTuple_Size(kwnames) : 0;
     const dls_plan *as_is = data->as_is;
     const PyTypeObject *type = as_is != NULL ? as_is->type : NULL;
-    for (Py_ssize_t i = begin; i < n; i++) {
-        if (Py_TYPE(args[i]) != type) {
+    for (Py_ssize_t i = data->as_method == NULL; i < n; i++) {
+        if (Py_TYPE(args[i]) == type) {
+            first = first != NULL ? first : args[i];
+        }
+        else if (!is_simple(args[i])) {
             return call_looking(self, args, nargsf, kwnames);
         }
     }
     PyObject *result = dls_compat.PyObject_Vectorcall(data->function, args, nargsf,
                                                       kwnames);
-    return n <= begin ? result : finish(data, result, args[begin], args, args, n);
+    return first == NULL ? result : finish(data, result, first, args, args, n);
 }
 
 static PyObject *

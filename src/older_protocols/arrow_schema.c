@@ -223,8 +223,8 @@ number_after(const char *format, const char *prefix)
 {
     size_t skip = strlen(prefix);
     char *end;
-    if (format[0] != prefix[0] || strncmp(format, prefix, skip) != 0
-        || format[skip] < '0' || format[skip] > '9') {
+    if (strncmp(format, prefix, skip) != 0 || format[skip] < '0'
+        || format[skip] > '9') {
         return -1;
     }
     long long number = strtoll(format + skip, &end, 10);

@@ -54,13 +54,13 @@ call_schema(stream *s, arrow_schema *schema)
     code = s->on_device ? s->device.get_schema(&s->device, schema)
                         : s->host.get_schema(&s->host, schema);
     Py_END_ALLOW_THREADS
+    dls_error_report(); /* T9 */
     return code;
 }
 
-/* Arrays are asked for by twos: most streams have one, and to let go of the GIL and to
- * take it costs as much as to read one.  Fills `next` and *count; fewer than PAIR came
- * before the end, after which the stream is released, or before a failure, whose code
- * is returned. */
+/* Arrays are asked for by twos, because most streams have one: the GIL is then let go
+ * of once.  Fills `next` and *count, and returns the code of a failure.  After the last
+ * array, which leaves *count below PAIR, the stream is released. */
 #define PAIR 2
 
 static int
@@ -79,6 +79,7 @@ call_next(stream *s, arrow_device_array next[PAIR], int *count)
         release_stream(s);
     }
     Py_END_ALLOW_THREADS
+    dls_error_report(); /* T9 */
     return code;
 }
 

@@ -93,13 +93,14 @@ int
 dls_capsule_take(PyObject *capsule, bool versioned)
 {
     if (DLS_CAPSULES_CLAIMED && !dls_is_unshared(capsule)) {
+        assert(kind_of_name(PyCapsule_GetName(capsule)) == DLS_CAPSULE_USED);
         return 0; /* it was claimed, and others may look at its name */
     }
     return PyCapsule_SetName(capsule, used_name(versioned));
 }
 
 #ifdef DLS_FREE_THREADED
-/* Threads that look at the same capsule read and write its name under the lock only.
+/* Threads that take the same capsule read and write its name under the lock only.
  * Other consumers do not take that lock: against them nothing helps but a capsule for
  * each consumer, as DLPack demands.  The pointer is read after the lock was given back,
  * because that raises where such a consumer has renamed the capsule. */

@@ -844,3 +844,21 @@ def test_K3_a_column_of_arrow_is_an_array_and_a_missing_value_is_refused():
     with pytest.raises(BufferError, match="values are missing in it"):
         k(x)
     assert count.pending == 0
+
+
+class Table(Column):
+    columns = ["a"]
+
+    def __getitem__(self, name):
+        return [name]
+
+
+def test_K3_tables_and_returned_columns_stay_what_they_are():
+    x, table, column = P2((3,)), Table(), Column()
+    for _ in range(2):  # of types that were not met, and of ones that were
+        k = dlshim.kernel(lambda array, table: (table["a"], table))
+        assert k(x, table) == (["a"], table)
+        assert dlshim.kernel(lambda array: column)(x) is column
+        assert dlshim.kernel(lambda array: {"all": [table]})(x)["all"][0] is table
+        dlshim.from_dlpack(table)  # its type is met
+        dlshim.from_dlpack(column)

@@ -46,11 +46,18 @@ def json_keys(name: str) -> set[str]:
     command = [sys.executable, "-m", "dlshim", *COMMANDS[name], "--json"]
     if name != "matrix":
         said = subprocess.run(command, capture_output=True, text=True).stdout
-        return keys(json.loads(said))
+        return keys(json.loads(said)) | (objects() if name == "doctor" else set())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "matrix.json")
         subprocess.run([*command, str(file)], capture_output=True)
         return keys(json.loads(file.read_text(encoding="utf-8")))
+
+
+def objects() -> set[str]:
+    """The keys of an object that doctor knows: none may be installed here."""
+    from dlshim.known.holders import HOLDERS
+
+    return {f"objects.{name}" for name in ("version", *vars(HOLDERS[0]))}
 
 
 def names() -> dict[str, str]:

@@ -9,7 +9,10 @@ ROWS = (
         "own-negative",
         patterns=("has negative strides, and this consumer",),
         versions="dlshim",
-        cause=("torch up to 2.13 ends the process on them, and the consumer asks as torch does."),
+        cause=(
+            "torch up to 2.13 ends the process on negative strides, and this consumer asks as "
+            "torch does."
+        ),
         cures=(
             'consumer(dlshim.upgrade(x, order="auto"))',
             'consumer(dlshim.upgrade(x, order="C"))',

@@ -85,7 +85,7 @@ ROWS = (
         "frame",
         patterns=("determine the shape of object type 'DataFrame'",),
         versions="torch",
-        cause="A table is no array. Its numbers are one after they got one dtype.",
+        cause="A table is no array. to_numpy() gives its numbers one dtype, and makes one of them.",
         cures=('torch.from_dlpack(dlshim.upgrade(x.to_numpy(), readonly="copy"))',),
     ),
     Message(
