@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 from pathlib import Path
 
@@ -31,7 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    return sampling.head(config.stash[_mode])
+    found = importlib.util.find_spec("dlshim")
+    tested = found.origin if found else "not installed"
+    return [*sampling.head(config.stash[_mode]), f"dlshim: {tested}"]
 
 
 @pytest.hookimpl(trylast=True)

@@ -31,7 +31,8 @@ def name(example: dict[str, Any]) -> str:
 
 def test_keys_are_unique_and_every_row_has_an_example() -> None:
     assert len(set(KEYS)) == len(KEYS) > 40
-    assert set(KEYS) == {example["row"] for example in EXAMPLES}
+    wanted = "each row has an example in tests/interop/messages.toml"
+    assert set(KEYS) == {example["row"] for example in EXAMPLES}, wanted
     assert {row["key"] for row in SAMPLES["row"]} <= set(KEYS)
 
 

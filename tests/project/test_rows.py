@@ -33,7 +33,10 @@ def end_of(rows: list[Any]) -> str:
 
 @pytest.mark.parametrize("row", [*seen.rows(), *seen.library_rows()], ids=str)
 def test_every_row_was_seen_in_a_release_on_a_day(row: Any) -> None:
-    assert row.release, "say in docs/results/rows-read.csv where it was read, or run nox -s newest"
+    assert row.release, (
+        "say in docs/results/rows-read.csv where it was read (KEY of the library,RELEASE,DATE,how)"
+        ", or run nox -s newest"
+    )
     assert "2026-11-01" <= row.date <= datetime.date.today().isoformat() and row.how
 
 
@@ -75,10 +78,12 @@ def test_doctor_marks_a_newer_release(key: str) -> None:
 
 def test_nox_compares_every_library_or_says_why_not() -> None:
     told = read_toml(ROOT / "tests" / "interop" / "newest.toml")
-    assert set(told) == set(libraries.BY_KEY)
+    lacking = "each library of shim/known has a table in tests/interop/newest.toml: pip, or why"
+    assert set(told) == set(libraries.BY_KEY), lacking
     text = (ROOT / "docs" / "results" / "rows.csv").read_text()
     rows = list(csv.DictReader(text.splitlines()))
     compared = {row["library"] for row in rows}
     known = {row.library or row.family for row in consumers.CONSUMERS}
     known |= {row.library for row in sources.SOURCES}
-    assert known - {key for key, each in told.items() if "why" in each} == compared
+    wanted = known - {key for key, each in told.items() if "why" in each}
+    assert wanted == compared, "run nox -s newest -- NAME --write, or say why in newest.toml"
