@@ -45,8 +45,8 @@ def pandas(x: Any) -> str | None:
         return converted(_codes_of(x), CODES)
     if type(x.dtype).__name__ == "IntervalDtype":
         return instead("x.array.left", "its elements have two ends")
-    if type(x.dtype).__name__ == "PeriodDtype" and missing:
-        return converted("x.dropna()", LEFT_OUT)
+    if type(x.dtype).__name__ == "PeriodDtype":
+        return _pandas_periods(missing)
     if kind in "iubf":
         return None if _is_plain(x.dtype) else _pandas_numbers(x, kind, missing)
     if kind == "M" and hasattr(x.dtype, "pyarrow_dtype"):
@@ -69,6 +69,13 @@ def _pandas_times(kind: Any) -> str | None:
     if kind.tz is None:
         return None
     return converted(f"x.to_numpy('datetime64[{kind.unit}]')", "which is in UTC")
+
+
+def _pandas_periods(missing: bool) -> str:
+    """The numbers of a missing one and of a period are alike, so the missing ones are left out."""
+    numbers = array(f"x{'.dropna()' if missing else ''}.astype('int64')")
+    counts = "which counts periods from 1970"
+    return converted(numbers, f"{LEFT_OUT}, and counts periods from 1970" if missing else counts)
 
 
 def _pandas_numbers(x: Any, kind: str, missing: bool) -> str:

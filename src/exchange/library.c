@@ -555,6 +555,21 @@ dls_library_traits(dls_state *state, const dls_library *row)
 }
 
 bool
+dls_library_counts_periods(const char *extension, size_t length)
+{
+    static const char *const known[] = {
+#define PERIODS(extension) extension,
+#include "exchange/libraries.def"
+#undef PERIODS
+    };
+    bool found = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        found |= length == strlen(known[i]) && memcmp(extension, known[i], length) == 0;
+    }
+    return found;
+}
+
+bool
 dls_library_gil_deleters(dls_state *state)
 {
     if (state->gil_deleters < 0) {

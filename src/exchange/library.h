@@ -152,6 +152,10 @@ bool dls_library_drops_stream(void);
  * is left. */
 bool dls_library_copies_sycl(dls_state *state);
 
+/* Do the integers of this extension type of Arrow count periods of time (PERIODS)?  The
+ * name has `length` bytes, and needs no end.  Needs no GIL. */
+bool dls_library_counts_periods(const char *extension, size_t length);
+
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */
 bool dls_library_gil_deleters(dls_state *state);

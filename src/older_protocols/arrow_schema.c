@@ -376,6 +376,14 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
                              "reinterpret=\"int%lld\"",
                              8);
     }
+    if (name.at != NULL && strcmp(format, "l") == 0
+        && dls_library_counts_periods(name.at, (size_t)name.length)) {
+        return judge_meaning(column,
+                             "its elements are periods of time, which DLPack has no "
+                             "dtype for; pass reinterpret=\"int%lld\" for the numbers "
+                             "that count them",
+                             64);
+    }
     if (dls_dtype_from_arrow(format, &column->dtype)) {
         column->itemsize = column->width = column->dtype.bits / 8;
         return 0;

@@ -94,6 +94,7 @@ CURED: dict[str, str] = {
     "its decimals are integers and a scale": COLUMNS,
     "its booleans may be any byte": COLUMNS,
     "its elements are dates, times or durations": COLUMNS,
+    "its elements are periods of time": COLUMNS,
     "its values lie in several chunks of memory": COLUMNS,
     "offers no buffer functions to extensions": "tests/core/test_fallbacks.py",
     "its elements are no numbers, and its library ends": OBJECTS,
