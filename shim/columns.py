@@ -55,6 +55,14 @@ def holds_objects(column: Any) -> bool:
     return str(getattr(column, "dtype", "")) == "Object"
 
 
+def is_read_once(column: Any) -> bool:
+    """Whether its stream may be gone after one reading, as that of a reader or of a handle is.
+
+    A column that is kept has a length; a stream has none.
+    """
+    return not hasattr(type(column), "__len__")
+
+
 # By problem, the method of a column of pyarrow's that leaves it behind, and how the values differ.
 _BY_PYARROW = {
     "missing": ("fill_null(0)", ""),
@@ -74,19 +82,21 @@ _BY_PYARROW = {
 
 
 def _of_any_library(x: Any, problem: str) -> str | None:
+    once = "a stream is read once: make it anew, and "
     if hasattr(type(x), "read_all"):
-        return "a stream is read once: make it anew, and pass x.read_all() instead"
+        return once + instead("x.read_all()")
     if problem == "fields" and hasattr(x, "column_names"):
         table = "x.to_arrow()" if hasattr(x, "to_arrow") else "x"  # x['a'] of daft has no values
         return instead(f"{table}[{x.column_names[0]!r}]")
     chunked = not hasattr(type(x), "__arrow_c_array__") or getattr(x, "n_chunks", 1) > 1
     column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
+    anew = once if chunked and is_read_once(x) else ""
     if problem == "extension":  # whose message names what is below the type
-        return instead(column)
+        return anew + instead(column)
     if problem == "runs":
-        return instead(f"pyarrow.compute.run_end_decode({column})")
+        return anew + instead(f"pyarrow.compute.run_end_decode({column})")
     method, how = _BY_PYARROW.get(problem, ("", ""))
-    return instead(f"{column}.{method}") + (how and f", {how}") if method else None
+    return anew + instead(f"{column}.{method}") + (how and f", {how}") if method else None
 
 
 def cure(x: Any, problem: str) -> str | None:

@@ -167,23 +167,41 @@ may_join(const dls_reading *reading)
                || (request->order == DLS_ORDER_C && request->copy != 0));
 }
 
+/* Is the stream perhaps gone after this reading?  1, 0 or -1 with an exception. */
+static int
+is_read_once(const dls_reading *reading)
+{
+    PyObject *answer = dls_in_python_with(reading->state, DLS_IN_COLUMNS,
+                                          "is_read_once", "(O)", reading->obj);
+    int once = answer != NULL ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return once;
+}
+
 static int
 refuse_chunks(dls_arrow_column *column)
 {
+    static const char *const texts[2][2] = {
+        {"its values lie in several chunks of memory; pass order=\"C\", which joins "
+         "them, and copies nothing where there is one chunk",
+         "its values lie in several chunks of memory; a stream is read once: make it "
+         "anew, and pass order=\"C\", which joins them"},
+        {"its values lie in several chunks of memory, and copy=False was asked for; "
+         "pass copy=True in its place, which joins them",
+         "its values lie in several chunks of memory, and copy=False was asked for; a "
+         "stream is read once: make it anew, and pass copy=True, which joins them"},
+    };
     if (column->reading->acquired->tensor.device.device_type != dl_kDLCPU) {
         return dls_arrow_refuse(column,
                                 "its values lie in several chunks of device memory, "
                                 "which dlshim does not join",
                                 "chunks", NULL, 0);
     }
-    return dls_arrow_refuse(
-        column,
-        column->reading->request->copy == 0
-            ? "its values lie in several chunks of memory, and copy=False was asked "
-              "for; pass copy=True in its place, which joins them"
-            : "its values lie in several chunks of memory; pass order=\"C\", which "
-              "joins them, and copies nothing where there is one chunk",
-        NULL, NULL, 0);
+    bool copy_forbidden = column->reading->request->copy == 0;
+    int once = is_read_once(column->reading);
+    return once < 0
+               ? -1
+               : dls_arrow_refuse(column, texts[copy_forbidden][once], NULL, NULL, 0);
 }
 
 /* An array that came is judged, and becomes a chunk unless it has no values. */

@@ -163,6 +163,57 @@ def test_C14_a_stream_that_was_used_up_is_to_be_made_anew(library):
     assert follow(x).tolist() == [1, 2]
 
 
+#: Objects that give a stream of two chunks once, and what makes them of pyarrow's.
+ONCE = {
+    "nanoarrow": lambda m, column: m.ArrayStream(column),
+    "arro3.core": lambda m, column: m.ArrayReader.from_stream(column),
+    "pyarrow": lambda m, column: Handle(column),
+}
+
+
+class Handle:
+    """A stream's handle: it has the stream's capsule until that is taken."""
+
+    def __init__(self, column: Any) -> None:
+        self.capsule = column.__arrow_c_stream__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.capsule
+
+
+@pytest.mark.parametrize("library", ONCE)
+def test_C14_chunks_of_a_stream_that_was_used_up_are_joined_of_one_made_anew(library):
+    module = pytest.importorskip(library, reason=f"{library} is not installed here")
+    pyarrow = pytest.importorskip("pyarrow", reason="the column is pyarrow's")
+    column = pyarrow.chunked_array([[1, 2], [3]])
+    if not hasattr(column, "__arrow_c_stream__"):
+        pytest.skip("a ChunkedArray of this release has no Arrow stream")
+    for options, cure, name in (({}, "C", "order"), ({"copy": False}, True, "copy")):
+        try:
+            x = ONCE[library](module, column)
+        except (AttributeError, TypeError):
+            pytest.skip(f"{library} {release(library)} has no such streams")
+        typed = f'pass {name}="{cure}"' if cure == "C" else f"pass {name}={cure}"
+        with pytest.raises(BufferError, match=f"a stream is read once: make it anew, and {typed}"):
+            dlshim.from_dlpack(x, **options)
+        with pytest.raises(BufferError):
+            dlshim.from_dlpack(x, order="C")
+        anew = ONCE[library](module, column)
+        assert exported(anew, **{name: cure})[0].tolist() == [1, 2, 3]
+
+
+def test_C14_what_is_missing_in_a_stream_that_was_used_up_is_filled_in_one_made_anew():
+    pyarrow = pytest.importorskip("pyarrow", reason="the column is pyarrow's")
+    column = pyarrow.chunked_array([[1, 2], [None]])
+    if not hasattr(column, "__arrow_c_stream__"):
+        pytest.skip("a ChunkedArray of this release has no Arrow stream")
+    with pytest.raises(BufferError, match=r"values are missing .* once: make it anew, and") as error:
+        dlshim.from_dlpack(Handle(column), order="C")
+    found = CURE.search(str(error.value))
+    x = eval(found[1], {"pyarrow": pyarrow, "x": Handle(column)})
+    assert exported(x)[0].tolist() == [1, 2, 0]
+
+
 def test_C12_each_column_of_pandas_is_looked_at():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed here")
     if release("pandas") < (3,):

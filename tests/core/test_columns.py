@@ -378,6 +378,26 @@ def test_C9_chunks_are_not_joined_unasked():
         assert count.pending == 1, "the third chunk was not asked for"
 
 
+def test_C9_an_object_without_a_length_is_to_be_made_anew():
+    """It gives its stream once, perhaps; one with a length keeps its values."""
+    for options, cure in (({}, 'order="C"'), ({"copy": False}, "copy=True")):
+        x, count = made.chunked((1, 2), (3,))
+        with pytest.raises(
+            BufferError, match=f"a stream is read once: make it anew, and pass {cure}"
+        ):
+            dlshim.from_dlpack(x, **options)
+        assert ended(count)
+        with pytest.raises(BufferError, match="the object was used up"):
+            dlshim.from_dlpack(x, order="C")
+        x, _ = made.chunked((1, 2), (3,))
+        assert values(x, **({"copy": True} if options else {"order": "C"})) == [1, 2, 3]
+        x, count = made.chunked((1, 2), (3,))
+        type(x).__len__ = lambda self: 3
+        with pytest.raises(BufferError, match=f"several chunks[^:]*; pass {cure}"):
+            dlshim.from_dlpack(x, **options)
+        assert ended(count)
+
+
 def test_C9_a_stream_without_end_is_left_after_the_second_chunk():
     count = Count()
 
