@@ -113,6 +113,13 @@ def torch_device_guard(array: Any, device: int) -> Any:
     return None if cuda.current_device() == device else cuda.device(device)
 
 
+def paddle_device_guard(array: Any, device: int) -> Any:
+    """Return a context manager that makes the device Paddle's current one; None: it is."""
+    paddle, place = _imported("paddle"), f"gpu:{device}"
+    # Older than the edges of Paddle's __dlpack__ (PaddlePaddle/Paddle#73964, #76840).
+    return None if paddle.device.get_device() == place else paddle.device.device_guard(place)
+
+
 def torch_plain_calls(array: Any) -> Any:
     """Return the class of a context manager under which subclasses answer without their hook."""
     # torch's own hook makes the same guard, in Python; torch 1.13 has it under another name only.

@@ -209,6 +209,8 @@ MUTANTS = [
            "test_like_bare"),
     mutant("torch's own current device is not set", "torch's device", argument(1, '"?"'),
            "test_like_bare"),
+    mutant("paddle's own current device is not set", "paddle's device", argument(1, '"?"'),
+           "test_like_bare"),
     mutant("paddle before 3.3 is believed to sync", "paddle before 3.3", argument(4, "0"),
            "test_like_bare"),
     mutant("an omitted stream is an explicit None", "omitted stream", operand(1, "false"),

@@ -63,7 +63,10 @@ def imported(libraries: Mapping[str, Current]) -> Iterator[None]:
     for name, current in libraries.items():
         module: Any = types.ModuleType(name)
         module.cuda, module.get_raw_stream = current, getattr(current, "get_raw_stream", None)
-        module.device = types.SimpleNamespace(cuda=current)  # as paddle has it
+        guard = fake.PADDLE.device_guard
+        module.device = types.SimpleNamespace(  # as paddle has it
+            cuda=current, get_device=fake.PADDLE.get_device, device_guard=guard
+        )
         module.__version__ = current.version
         sys.modules[name] = module
     try:

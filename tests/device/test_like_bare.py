@@ -6,6 +6,7 @@ without dlshim.  ``test_bare.py`` compares the two over all axes.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -212,6 +213,70 @@ def check_new_paddle_is_passed_the_stream(drv: Any) -> None:
                 assert x.keywords[-1]["stream"] == scene.s
             assert not scene.races(x, capsule)
     _core._hook("forget_plans")
+
+
+class PlacedElsewhere:
+    """An array of Paddle on this device, and Paddle's current device is this one."""
+
+    def __init__(self, drv: Any, index: int, place: int | None) -> None:
+        drv.reset()
+        drv.make_current(0)
+        self.drv, self.context = drv, drv.context(index)
+        drv.context(1 - index)
+        self.current, self.paddle = with_paddle("3.3.1")
+        self.p = self.current.handle = drv.stream_new(index, False, name="P")
+        self.s = drv.stream_new(index, False, name="S")
+        self.x = fake.named(fake.Paddle)(drv, self.p, device=index)
+        fake.PADDLE.place = self.place = place
+        assert not self.x.write()
+        drv.clear_log()
+
+    def races(self, capsule: Any) -> bool:
+        racy = self.drv.read(self.s, self.x.address, context=self.context)
+        caps.take(capsule).release()
+        return racy
+
+    def ends(self) -> None:
+        assert fake.PADDLE.place == self.place, "it is as it was"
+        fake.PADDLE.place = 0
+        caps.close_accounts()
+        _core._hook("forget_plans")
+
+
+@checks.on_cuda
+def check_paddles_own_current_device_is_set_around_its_call(drv: Any) -> None:
+    """Its event is of its current device, which need not be the array's nor the driver's."""
+    for index, place in ((1, 0), (0, 1), (1, None), (0, None)):
+        scene = PlacedElsewhere(drv, index, place)
+        with scene.paddle:
+            if place is None:
+                with pytest.raises(AttributeError, match="get_device_id"):
+                    scene.x.__dlpack__(stream=scene.s)
+            else:
+                assert scene.races(scene.x.__dlpack__(stream=scene.s)), "bare"
+        scene.ends()
+        for version in ({}, MODERN_CALL):
+            scene = PlacedElsewhere(drv, index, place)
+            with scene.paddle:
+                capsule = dlshim.upgrade(scene.x).__dlpack__(stream=scene.s, **version)
+                assert scene.x.keywords[-1]["stream"] == scene.s
+                assert not scene.races(capsule), (index, place)
+                own = {entry.name for entry in drv.entries() if not entry.by}
+                assert vendors.of(drv).record not in own, "Paddle makes the edge"
+            scene.ends()
+
+
+@checks.on_cuda
+def check_paddles_guard_is_not_entered_without_need(drv: Any) -> None:
+    entered: list[str] = []
+    scene = PlacedElsewhere(drv, 0, 0)
+    with scene.paddle:
+        module: Any = sys.modules["paddle"]
+        module.device.device_guard = entered.append
+        for stream in (-1, 1, scene.s):
+            caps.take(dlshim.upgrade(scene.x).__dlpack__(stream=stream)).release()
+    assert entered == []
+    scene.ends()
 
 
 # --- torch's own current device -----------------------------------------------------------------

@@ -11,18 +11,21 @@ changes it, the double fails.  `nox -s real-python` has all four.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dlshim import library_calls
 from doubles import device as fake
 from doubles import device_consumers as consumers
 from doubles import vendors
 from doubles.device_consumers import Situation
 from doubles.producers import masquerade
 
-P, S, LEGACY = 0x7C2000000010, 0x7C2000000020, vendors.CUDA.legacy
+P, S, Q = 0x7C2000000010, 0x7C2000000020, 0x7C2000000030
+LEGACY = vendors.CUDA.legacy
 
 
 class Asked:
@@ -179,7 +182,14 @@ class TorchDouble(Noting, fake.TorchLike):
 
 
 class PaddleDouble(Noting, fake.Paddle):
-    pass
+    """Its current streams by device."""
+
+    streams = {0: P, 1: Q}
+    current_device = fake.Paddle.current_device
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.current, self.drv = self.streams, SimpleNamespace(context=lambda number: number)
 
 
 class PaddleOldDouble(Noting, fake.PaddleOld):
@@ -258,39 +268,61 @@ def test_torch_exports_as_its_double(
     assert real == exported(double.answer, double.log, keywords)
 
 
-@VERSIONS
-@STREAMS
-def test_paddle_exports_as_its_double(
-    monkeypatch: pytest.MonkeyPatch, stream: Any, version: Any
-) -> None:
-    paddle = pytest.importorskip("paddle", minversion="3.3", reason="no Paddle 3.3 is installed")
-    log: list[Any] = []
+class Place:
+    """`paddle.CUDAPlace`, which a wheel for the CPU does not make."""
 
-    def stream_of(handle: int) -> Any:
-        """`paddle.device.Stream`, of device 0."""
-        return SimpleNamespace(
-            stream_base=SimpleNamespace(raw_stream=handle),
-            device="gpu:0",
-            wait_event=lambda event: log.append((event.recorded, handle)),
-        )
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def get_device_id(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and other.number == self.number
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def paddle_on(monkeypatch: pytest.MonkeyPatch, place: int | None, log: list[Any]) -> Any:
+    """Paddle whose current device is this one (None: the CPU), and a tensor on GPU 0.  Its Python
+    runs; handles and events are stubs."""
+    paddle = pytest.importorskip("paddle", minversion="3.3", reason="no Paddle 3.3 is installed")
+    core, framework = paddle.base.core, paddle.base.framework
 
     class Event:
         def record(self, on: Any) -> None:
             self.recorded = on.stream_base.raw_stream
 
-    place = SimpleNamespace(get_device_id=lambda: 0)
+    def stream_of(stream_base: Any) -> Any:
+        """`paddle.device.Stream`, of device 0."""
+        handle = stream_base.raw_stream
+        return SimpleNamespace(
+            stream_base=stream_base,
+            device="gpu:0",
+            wait_event=lambda event: log.append((event.recorded, handle)),
+        )
+
+    def base(handle: int) -> Any:
+        return SimpleNamespace(raw_stream=handle)
+
+    module = paddle.device.current_stream.__globals__  # `paddle.device` itself may stand before it
+    monkeypatch.setitem(module, "Stream", stream_of)
+    monkeypatch.setattr(paddle.device, "Stream", stream_of)
+    monkeypatch.setattr(paddle.device, "Event", Event)
     for name, stub in {
-        "Stream": lambda stream_base: stream_of(stream_base),
-        "Event": Event,
-        "current_stream": lambda: stream_of(P),
-        "get_stream_from_external": stream_of,
+        "_get_legacy_default_stream": lambda number: base(LEGACY),
+        "_get_current_stream": lambda number: base(PaddleDouble.streams[number]),
+        "_get_stream_from_external": lambda handle, number: base(handle),
+        "is_compiled_with_cuda": lambda: True,
+        "CUDAPlace": Place,
     }.items():
-        monkeypatch.setattr(paddle.device, name, stub)
-    core = paddle.base.core
-    monkeypatch.setattr(core, "_get_legacy_default_stream", lambda number: LEGACY, raising=False)
-    monkeypatch.setattr(paddle.framework, "_current_expected_place_", lambda: place)
+        monkeypatch.setattr(core, name, stub, raising=False)
+    monkeypatch.setattr(paddle, "CUDAPlace", Place)
     monkeypatch.setattr(paddle, "is_compiled_with_rocm", lambda: False)
     monkeypatch.setattr(paddle, "is_compiled_with_cuda", lambda: True)
+    monkeypatch.setattr(framework, "_set_dygraph_tracer_expected_place", lambda place: None)
+    now = core.CPUPlace() if place is None else Place(place)
+    monkeypatch.setattr(framework, "_global_expected_place_", now)
     x = SimpleNamespace(
         is_sparse=lambda: False,
         stop_gradient=True,
@@ -299,10 +331,37 @@ def test_paddle_exports_as_its_double(
             _to_dlpack=lambda **how: "legacy", _to_dlpack_versioned=lambda **how: "versioned"
         ),
     )
+    return paddle, x
+
+
+@pytest.mark.parametrize("place", (0, 1, None))
+@VERSIONS
+@STREAMS
+def test_paddle_exports_as_its_double(
+    monkeypatch: pytest.MonkeyPatch, stream: Any, version: Any, place: int | None
+) -> None:
+    log: list[Any] = []
+    paddle, x = paddle_on(monkeypatch, place, log)
+    monkeypatch.setattr(fake.PADDLE, "place", place)
     keywords = keywords_of(stream, version)
     real = exported(lambda **k: paddle.Tensor.__dlpack__(x, **k), log, keywords)
     double = PaddleDouble()
     assert real == exported(double.answer, double.log, keywords)
+
+
+@pytest.mark.parametrize("place", (0, 1, None))
+def test_paddles_own_guard_makes_its_event_one_of_the_arrays_device(
+    monkeypatch: pytest.MonkeyPatch, place: int | None
+) -> None:
+    log: list[Any] = []
+    paddle, x = paddle_on(monkeypatch, place, log)
+    before = paddle.framework._current_expected_place_()
+    guard = library_calls.paddle_device_guard(x, 0)
+    assert (guard is None) == (place == 0)
+    with guard or nullcontext():
+        paddle.Tensor.__dlpack__(x, stream=S)
+    assert log == [(P, S)]
+    assert paddle.framework._current_expected_place_() is before
 
 
 @STREAMS

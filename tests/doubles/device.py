@@ -643,13 +643,42 @@ class PaddleOld(DeviceArray):
         return self._legacy()
 
 
-class Paddle(DeviceArray):
+class PaddleDevices:
+    """`paddle.device` and Paddle's current device, which is the process's and not the driver's:
+    the number of a GPU, or None for the CPU (`python/paddle/device/__init__.py`, 3.3.1)."""
+
+    def __init__(self) -> None:
+        self.place: int | None = 0
+
+    def get_device(self) -> str:
+        return "cpu" if self.place is None else f"gpu:{self.place}"
+
+    @contextmanager
+    def device_guard(self, device: str) -> Iterator[None]:
+        before, self.place = self.place, int(device.removeprefix("gpu:"))
+        try:
+            yield
+        finally:
+            self.place = before
+
+
+PADDLE = PaddleDevices()
+
+
+class Paddle(CurrentStreams):
     """Paddle 3.3.1, the same file: omitted, None and 1 are an edge to the legacy stream, -1 is
-    nothing, TypeError for what is no int, ValueError for 0 and 2.  What `dl_device` and `copy` do
-    is C++, which its wheel does not show: they are TypeErrors here."""
+    nothing, TypeError for what is no int, ValueError for 0 and 2.  The event is recorded on the
+    current stream of Paddle's current device, whatever the array's; the CPU has no such number.
+    What `dl_device` and `copy` do is C++, which its wheel does not show: they are TypeErrors
+    here."""
 
     TAKES = ("stream", "max_version")
     LIBRARY = ("paddle", "Tensor")
+
+    def current_device(self) -> int:
+        if PADDLE.place is None:
+            raise AttributeError("'CPUPlace' object has no attribute 'get_device_id'")
+        return PADDLE.place
 
     def answer(self, stream: Any = None, max_version: Any = None) -> Any:
         if stream is not None and not isinstance(stream, int):
@@ -659,8 +688,7 @@ class Paddle(DeviceArray):
         assert stream is None or stream >= -1, "stream should be a valid stream pointer."
         if stream != -1:
             consumer = self.vendor.legacy if stream is None else stream
-            if not self.vendor.same(consumer, self.stream):
-                self.edge(self.stream, consumer)
+            self.edge_from_current(consumer, DISABLE_TIMING)
         return self.answer_in(max_version)
 
 
