@@ -133,9 +133,9 @@ check_missing(dls_arrow_column *column, const arrow_array *array, int64_t start,
                                                : "missing rows";
     return dls_arrow_refuse(column,
                             inside ? "values are missing in its lists (%lld), and "
-                                     "DLPack has no word for that"
-                                   : "values are missing in it (%lld), and DLPack has "
-                                     "no word for that",
+                                     "DLPack cannot describe that"
+                                   : "values are missing in it (%lld), and DLPack "
+                                     "cannot describe that",
                             problem, NULL, (long long)missing);
 }
 

@@ -51,7 +51,7 @@ dls_reading_fail_swapped(const dls_reading *reading)
     bool is_array = strcmp(dls_cure_array(reading->state, reading->obj), "x") == 0;
     return dls_reading_fail(
         reading,
-        "its byte order is not the machine's and DLPack has no word for that: "
+        "its byte order is not the machine's and DLPack cannot describe that: "
         "convert it first, e.g. %s",
         is_array ? "x.astype(x.dtype.newbyteorder('='))"
                  : "a = numpy.asarray(x); a.astype(a.dtype.newbyteorder('='))");

@@ -74,7 +74,7 @@ int dls_reading_check_itemsize(const dls_reading *reading, int64_t itemsize);
 int dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize,
                          bool swapped);
 
-/* Set the dtype of elements that the protocol has no word for: that of obj.dtype.name
+/* Set the dtype of elements that the protocol cannot describe: that of obj.dtype.name
  * if the size fits, else a code of dtype.h that is none of DLPack's.  kind: of the
  * array interface.  itemsize was checked.  Runs the object's code. */
 int dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize);

@@ -143,7 +143,7 @@ read_number(const dls_reading *reading, PyObject *value, PyObject *number,
         return dls_reading_fail_option(
             reading,
             "the device of ['syclobj'] has the number %ld, which DLPack "
-            "has no word for; assume_device=(14, number) names another",
+            "cannot describe; assume_device=(14, number) names another",
             id);
     }
     *device_id = (int32_t)id;

@@ -464,7 +464,7 @@ def check_numba_takes_a_tensor_without_waiting(drv: Driver) -> None:
 
 
 def check_numba_takes_what_is_not_synced(drv: Driver) -> None:
-    """Why: after -1 nobody knows P, and the protocol has no word for that: the device's work is
+    """Why: after -1 nobody knows P, and the protocol cannot say that: the device's work is
     led into L, which the dict names."""
     for p in KINDS:
         case = Case(drv, p)

@@ -89,7 +89,7 @@ class Consumer:
     flat = False
     """Its elements have no shape."""
     calls: ClassVar[dict[str, str]] = {}
-    """Its names of element types that it has no word for."""
+    """Its names of element types that it does not know."""
     raises: tuple[str, ...] = ("BufferError",)
     """What the caller sees when the wrapper raises a BufferError."""
     dtypes: frozenset[str] = frozenset(DTYPES)
