@@ -216,29 +216,35 @@ namespace detail {
 template <class U, class T, int Rank, class F>
 bool visit_one(const view<T, Rank> &x, const dlshim_dtype &has, F &f) {
     const dlshim_dtype wants = dtype_of<U>::value();
-    if (memcmp(&has, &wants, sizeof has) != 0) {
+    const char *data = static_cast<const char *>(x.array().data) + x.array().byte_offset;
+    if (memcmp(&has, &wants, sizeof has) != 0
+        || reinterpret_cast<uintptr_t>(data) % alignof(U) != 0) {
         return false;
     }
     using element = typename std::conditional<std::is_const<T>::value, const U, U>::type;
     f(view<element, Rank>(x.array()));
     return true;
 }
-} // namespace detail
-
-/* Call f with each element, in row-major order, whatever the strides are. */
 template <class T, int Rank, class F>
-void each(const view<T, Rank> &x, F &&f, int32_t axis = 0, int64_t offset = 0) {
+void each_from(const view<T, Rank> &x, F &f, int32_t axis, int64_t offset) {
     if (axis == x.ndim()) {
         f(x.data()[offset]);
         return;
     }
     for (int64_t i = 0; i < x.shape(axis); i++) {
-        each(x, f, axis + 1, offset + i * x.stride(axis));
+        each_from(x, f, axis + 1, offset + i * x.stride(axis));
     }
+}
+} // namespace detail
+
+/* Call f with each element, in row-major order, whatever the strides are. */
+template <class T, int Rank, class F> void each(const view<T, Rank> &x, F &&f) {
+    detail::each_from(x, f, 0, 0);
 }
 
 /* Call f with a view of the elements' own type: bool, the integers, float, double, complex of both.
- * false: it is another dtype, and f is not called. */
+ * false: it is another dtype, or its memory is not aligned for that type, and f is not called.
+ * options.request.alignment = 8 has such memory copied. */
 template <class T, int Rank, class F> bool visit(const view<T, Rank> &x, F &&f) {
     static_assert(std::is_void<T>::value, "visit() is for view<void> and view<const void>");
     const dlshim_dtype has = x.array().dtype;

@@ -207,7 +207,8 @@ def test_C14_what_is_missing_in_a_stream_that_was_used_up_is_filled_in_one_made_
     column = pyarrow.chunked_array([[1, 2], [None]])
     if not hasattr(column, "__arrow_c_stream__"):
         pytest.skip("a ChunkedArray of this release has no Arrow stream")
-    with pytest.raises(BufferError, match=r"values are missing .* once: make it anew, and") as error:
+    said = r"values are missing .* once: make it anew, and"
+    with pytest.raises(BufferError, match=said) as error:
         dlshim.from_dlpack(Handle(column), order="C")
     found = CURE.search(str(error.value))
     x = eval(found[1], {"pyarrow": pyarrow, "x": Handle(column)})

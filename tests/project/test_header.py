@@ -268,3 +268,48 @@ def test_the_manual_names_all_members_and_values() -> None:
     names = {each.removeprefix("dlshim_request.") for each in members()} - {"size"}
     assert len(names) > 30
     assert names - cells == set()
+
+
+VISITS = """
+#include <dlshim.hpp>
+static PyObject *visited(PyObject *, PyObject *args) {
+    PyObject *obj;
+    int alignment;
+    int64_t elements = -1;
+    if (!PyArg_ParseTuple(args, "Oi", &obj, &alignment)) {
+        return nullptr;
+    }
+    try {
+        dlshim::options asked("visited(): x");
+        asked.request.alignment = alignment;
+        dlshim::import<const void> x(obj, asked);
+        dlshim::visit(x, [&](const auto &view) { elements = view.size(); });
+    }
+    catch (const dlshim::python_error &) {
+        return nullptr;
+    }
+    return PyLong_FromLongLong(elements);
+}
+static PyMethodDef functions[] = {{"visited", visited, METH_VARARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "visits", nullptr, -1, functions,
+                                 nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit_visits() { return PyModule_Create(&definition); }
+"""
+
+
+def test_visit_reads_no_element_at_an_address_that_its_type_cannot_have(tmp_path: Path) -> None:
+    """It did, which is undefined in C++."""
+    source, library = tmp_path / "visits.cpp", tmp_path / "visits.so"
+    source.write_text(VISITS)
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    run(tool("g++"), *flags, *places, str(source), "-o", str(library))
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import visits\n"
+        "odd = memoryview(bytearray(9))[1:]\n"
+        "even = memoryview(bytearray(8))\n"
+        "print(visits.visited(even.cast('h'), 0), visits.visited(odd, 0),\n"
+        "      visits.visited(odd.cast('h'), 0), visits.visited(odd.cast('h'), 8))"
+    )
+    assert run(sys.executable, "-c", program, str(tmp_path)).split() == ["4", "8", "-1", "4"]
