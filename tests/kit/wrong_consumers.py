@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import os
 from typing import Any
 
 from dlshim_testing.doubles import capsules as caps
@@ -484,6 +485,24 @@ class KeyErrorForPinned(Right):
         super().judge(view)
 
 
+class EndsOnNegativeStrides(Right):
+    """torch 1.13 to 2.13."""
+
+    def judge(self, view: caps.View) -> None:
+        if any(stride < 0 for stride in view.strides or ()):
+            os.abort()
+        super().judge(view)
+
+
+class RuntimeErrorForDevices(Right):
+    """NumPy 2.1 to 2.4."""
+
+    def judge(self, view: caps.View) -> None:
+        if view.device[0] != 1:
+            raise RuntimeError("Unsupported device in DLTensor.")
+        super().judge(view)
+
+
 class AsksOnce(Right):
     """cupynumeric 25.10: newer keywords, and no second call."""
 
@@ -545,6 +564,7 @@ WRONG: dict[str, Consumer] = {
 CRASHES = {"null-deleter": "crashing", "wrong-answer": "misreading"}
 crashing = WRONG["null-deleter"]
 misreading = WRONG["wrong-answer"]
+ends_on_negative_strides = Consumer(EndsOnNegativeStrides(), claims="2025.12")
 gives_back_twice = Consumer(GivesBackTwice())  # it is asked what it claims, by an import
 leaves_the_name = Consumer(LeavesTheName())
 needs_strides = consumer(NeedsStrides())
