@@ -96,9 +96,10 @@ def _way(obj: Any, report: Report, facts: Facts) -> str:
     refused = facts.refuses[0] and not isinstance(facts.refuses[1], Option)
     if facts.has_way and not (facts.fails or refused):
         return ""
+    said = ""
     with suppress(Exception):  # the object's code runs
-        return array_cure(obj, report.type_name.removeprefix("builtins."), wrapped=False) or ""
-    return ""
+        said = array_cure(obj, report.type_name.removeprefix("builtins."), wrapped=False) or ""
+    return said if said.startswith("pass ") else ""
 
 
 def _span(row: Known) -> str:

@@ -100,7 +100,7 @@ class Cured(Upgraded):
 
         report = self.dlshim.inspect(made.obj, export=True, consumer=consumer.known)
         cure = verdict_of(report, consumer).cure
-        if not cure:
+        if not cure or cure.startswith("pass "):  # which names another object
             raise NoCure
         call = cure.partition("(")[2].removesuffix(")")
         return eval(call, {"dlshim": self.dlshim, "x": made.obj})

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import dlshim
-from dlshim.kernels import replace
+from dlshim.kernels import is_argument, replace
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -202,7 +202,11 @@ def upgraded(f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     takes = options.pop("takes", None)
     options.pop("writes", None)
     make = {"tensor": dlshim.from_dlpack, "capsule": dlshim.to_capsule}.get(takes, dlshim.upgrade)
-    return lambda *args: f(*replace([*args], lambda x, _: make(x, **options), "arguments"))
+
+    def change(x: Any, place: str) -> Any:
+        return make(x, **options)
+
+    return lambda *args: f(*replace([*args], is_argument, change, "arguments"))
 
 
 WAYS: dict[str, Way] = {"bare": bare, "upgrade": upgraded, "kernel": dlshim.kernel}
