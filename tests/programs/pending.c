@@ -1,0 +1,111 @@
+/* A stream of Arrow of which one function leaves an exception behind (test_columns_pending). */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct schema {
+    const char *format, *name, *metadata;
+    int64_t flags, n_children;
+    struct schema **children, *dictionary;
+    void (*release)(struct schema *);
+    void *private_data;
+} schema;
+typedef struct array {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    struct array **children, *dictionary;
+    void (*release)(struct array *);
+    void *private_data;
+} array;
+typedef struct stream {
+    int (*get_schema)(struct stream *, schema *);
+    int (*get_next)(struct stream *, array *);
+    const char *(*get_last_error)(struct stream *);
+    void (*release)(struct stream *);
+    void *private_data;
+} stream;
+
+static const char *guilty; /* who leaves an exception behind */
+static int given;
+
+static void
+leave_error(const char *name)
+{
+    if (strcmp(name, guilty) == 0) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        PyErr_Format(PyExc_ValueError, "left by %s", name);
+        PyGILState_Release(state);
+    }
+}
+
+static void end_schema(schema *self) { self->release = NULL; }
+static void end_array(array *self) { self->release = NULL; }
+
+static int
+get_schema(stream *self, schema *out)
+{
+    (void)self;
+    memset(out, 0, sizeof *out);
+    out->format = "l";
+    out->name = "";
+    out->release = end_schema;
+    leave_error("get_schema");
+    return 0;
+}
+
+static int
+get_next(stream *self, array *out)
+{
+    static int64_t data[] = {1, 2, 3};
+    static const void *buffers[] = {NULL, data};
+    (void)self;
+    memset(out, 0, sizeof *out);
+    if (given++ == 0) {
+        out->length = 3;
+        out->n_buffers = 2;
+        out->buffers = buffers;
+        out->release = end_array;
+    }
+    leave_error("get_next");
+    return 0;
+}
+
+static void
+end_stream(stream *self)
+{
+    self->release = NULL;
+    leave_error("release");
+}
+
+static void
+end_capsule(PyObject *capsule)
+{
+    stream *self = PyCapsule_GetPointer(capsule, "arrow_array_stream");
+    if (self->release != NULL) {
+        self->release(self);
+    }
+    free(self);
+}
+
+static PyObject *
+make(PyObject *module, PyObject *name)
+{
+    stream *self = calloc(1, sizeof *self);
+    (void)module;
+    guilty = PyUnicode_AsUTF8(name);
+    given = 0;
+    *self = (stream){get_schema, get_next, NULL, end_stream, NULL};
+    return PyCapsule_New(self, "arrow_array_stream", end_capsule);
+}
+
+static PyMethodDef functions[] = {{"make", make, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pending", NULL, -1, functions,
+                                        NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC
+PyInit_pending(void)
+{
+    return PyModule_Create(&definition);
+}
