@@ -70,8 +70,8 @@ def kernels(x: Any) -> list[int]:
         return await later(x)
 
     print(waits)
-    plain(x, x)  # type: ignore[call-arg]
-    with_options(y=x)  # type: ignore[call-arg]
+    plain(x, x)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with_options(y=x)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     return [
         Library().method(x),
         Library.of_class(x),
