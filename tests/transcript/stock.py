@@ -92,7 +92,7 @@ NUMPY = [
     "page.view('>f4')", "page.view(ml.bfloat16)", "page.view(ml.float8_e4m3fn)",
     "page.view(ml.float8_e5m2)[::2]", "page.view('S4')", "page.view('V4')",
     "np.array([1, 'a'], object)", "np.broadcast_to(page[:1], (3,))", "page.view([('a', 'f4')])",
-    "page[:8].reshape(2, 4)[:, 1:3]", "np.ma.array(page[:2], mask=[0, 1])", "np.float32(2)",
+    "page[:8].reshape(2, 4)[:, 1:3]", "np.ma.array(page[:2], mask=[0, 1])",
 ]  # fmt: skip
 CAPSULES = [
     "stock.capsule()", "stock.capsule(version=None)", "stock.consumed()",
@@ -109,6 +109,7 @@ DOUBLES = [f"stock.edition({name!r})" for name in EDITIONS]
 UNALIGNED = [
     *PLAIN, *CAPSULES,
     "stock.P2((2, 3), 'float32', readonly=True)", "stock.InterfaceOnly()", "stock.StructOnly()",
+    "stock.numpy('np.float32(2)')",
 ]  # fmt: skip
 ALIGNED = [
     *(f"stock.numpy({each!r})" for each in NUMPY),
