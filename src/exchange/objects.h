@@ -194,7 +194,7 @@ dls_tensor_data(PyObject *self)
     return DLS_DATA(dls_tensor, self);
 }
 
-/* What the Tensor gives back when it ends, and shows to the collector. */
+/* The hold that the Tensor gives back when it ends, and shows to the collector. */
 static inline dls_hold
 dls_tensor_hold(const dls_tensor *self)
 {

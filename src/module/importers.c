@@ -132,7 +132,7 @@ dls_importer_slot(PyObject *importer)
     return slot;
 }
 
-/* What the list has for a slot, a new reference; NULL: nothing. */
+/* Return the list's entry for a slot, a new reference; NULL: there is none. */
 static PyObject *
 entry_in(int slot)
 {

@@ -27,8 +27,8 @@ typedef struct {
                            * is none (K8); strong, NULL: it is that one itself */
     PyObject *dict;       /* shared with as_method; strong */
     PyObject *weakrefs;
-    /* Of the first type whose arrays went in as they are; counted, NULL: none yet.  It
-     * is set once, so that any thread may look at its type. */
+    /* The plan of the first type whose arrays went in as they are; counted, NULL: none
+     * yet.  It is set once, so that any thread may look at its type. */
     DLS_ATOMIC(dls_plan *) as_is;
 } kernel;
 

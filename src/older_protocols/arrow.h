@@ -59,6 +59,9 @@ int dls_arrow_describe(dls_arrow_column *column, const dls_arrow_window *window)
 /* Note a refusal.  Always -1. */
 int dls_arrow_refuse(dls_arrow_column *column, const char *text, const char *problem,
                      const char *name, long long number);
+/* Ask the function of this name in shim/columns.py about the column's object, which the
+ * structs do not tell.  1, 0, or -1 with an exception. */
+int dls_arrow_ask(const dls_reading *reading, const char *function);
 /* Refuse what only reinterpret= could name.  0, or -1. */
 int dls_arrow_check_named(dls_arrow_column *column);
 /* The struct was released or moved away before.  Always -1. */

@@ -19,6 +19,16 @@
 /* --- refusals ------------------------------------------------------------- */
 
 int
+dls_arrow_ask(const dls_reading *reading, const char *function)
+{
+    PyObject *answer = dls_in_python_with(reading->state, DLS_IN_COLUMNS, function,
+                                          "(O)", reading->obj);
+    int truth = answer != NULL ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    return truth;
+}
+
+int
 dls_arrow_refuse(dls_arrow_column *column, const char *text, const char *problem,
                  const char *name, long long number)
 {
@@ -237,25 +247,16 @@ dls_arrow_items(const arrow_schema *schema)
     return number_after(schema->format, LIST);
 }
 
-/* Are the bytes addresses of Python objects?  Polars exports its type Object so, and
- * the schema does not tell. */
-static int
-holds_objects(const dls_reading *reading)
-{
-    PyObject *answer = dls_in_python_with(reading->state, DLS_IN_COLUMNS,
-                                          "holds_objects", "(O)", reading->obj);
-    int holds = answer != NULL ? PyObject_IsTrue(answer) : -1;
-    Py_XDECREF(answer);
-    return holds;
-}
-
 /* Bytes of fixed size: an axis of bytes, or elements of the dtype that is named. */
 static int
 judge_binary(dls_arrow_column *column, int64_t bytes)
 {
     const dls_request *request = column->reading->request;
     bool named = request->has_dtype && dls_dtype_bits(request->dtype) == 8 * bytes;
-    int objects = bytes == sizeof(void *) ? holds_objects(column->reading) : 0;
+    /* Polars exports its type Object as bytes, which are the addresses of objects. */
+    int objects = bytes == sizeof(void *)
+                      ? dls_arrow_ask(column->reading, "holds_objects")
+                      : 0;
     if (objects != 0) {
         return objects < 0
                    ? -1

@@ -167,17 +167,6 @@ may_join(const dls_reading *reading)
                || (request->order == DLS_ORDER_C && request->copy != 0));
 }
 
-/* Is the stream perhaps gone after this reading?  1, 0 or -1 with an exception. */
-static int
-is_read_once(const dls_reading *reading)
-{
-    PyObject *answer = dls_in_python_with(reading->state, DLS_IN_COLUMNS,
-                                          "is_read_once", "(O)", reading->obj);
-    int once = answer != NULL ? PyObject_IsTrue(answer) : -1;
-    Py_XDECREF(answer);
-    return once;
-}
-
 static int
 refuse_chunks(dls_arrow_column *column)
 {
@@ -198,7 +187,7 @@ refuse_chunks(dls_arrow_column *column)
                                 "chunks", NULL, 0);
     }
     bool copy_forbidden = column->reading->request->copy == 0;
-    int once = is_read_once(column->reading);
+    int once = dls_arrow_ask(column->reading, "is_read_once");
     return once < 0
                ? -1
                : dls_arrow_refuse(column, texts[copy_forbidden][once], NULL, NULL, 0);

@@ -378,8 +378,8 @@ fm_status fm_wait(fm_stream *stream, const fm_event *event)
     return status;
 }
 
-/* What the host comes after when a wait that begins now has ended: other threads may call
- * meanwhile. */
+/* The clock that the host joins when a wait which begins now has ended.  It is copied, because other
+ * threads may call meanwhile. */
 static fm_clock begin_wait(const fm_clock *of)
 {
     fm_clock awaited = {0};

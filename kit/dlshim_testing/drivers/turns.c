@@ -38,7 +38,7 @@ void fm_turns_begin(unsigned count, const unsigned char *plan, unsigned length, 
     pthread_mutex_unlock(&guard);
 }
 
-/* Whose turn is next, when nobody runs.  The caller holds the guard. */
+/* Choose the thread whose turn is next, if none runs.  The caller holds the guard. */
 static void choose(void)
 {
     unsigned waiting[THREADS], count = 0;

@@ -1,9 +1,9 @@
 /* Turns: the calls of several threads in one order, which the test has chosen.
  *
- * Of the threads that take part one runs at a time.  It gives its turn away before each call of the
- * driver, where the host begins to wait, and where the test says so.  Who is next is read from a
- * plan, and behind its end it is the first that has not ended.  What was chosen, and out of how many,
- * is noted, so a test that runs the same program with plan after plan has tried every order.
+ * One of the threads that take part runs at a time.  It gives its turn away before each call of the
+ * driver, where the host begins to wait, and where the test says so.  A plan says who is next; after
+ * the plan's end it is the first thread that has not ended.  Each choice is noted, and out of how many
+ * threads it was made, so a test that runs the same program with plan after plan tries every order.
  *
  * Nothing here wants the journal's lock but fm_turn_of_wait.  A thread that holds Python's lock keeps
  * its turn: others could not go on.
