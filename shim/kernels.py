@@ -63,14 +63,14 @@ _OF_ARRAYS = (
     "__cuda_array_interface__",
     "__sycl_usm_array_interface__",
 )
-#: What columns and tables of Arrow have, and what tables alone have.
+#: What columns and tables of Arrow have, and what tables, readers and data sets alone have.
 _OF_ARROW = (
     "__arrow_c_device_array__",
     "__arrow_c_array__",
     "__arrow_c_device_stream__",
     "__arrow_c_stream__",
 )
-_OF_TABLES = ("columns", "column_names", "schema")
+_OF_TABLES = ("columns", "column_names", "read_all", "to_table")
 
 
 def _offers(x: Any, names: tuple[str, ...]) -> bool:

@@ -853,6 +853,21 @@ class Table(Column):
         return [name]
 
 
+class WithSchema(Column):
+    """As nanoarrow's arrays are."""
+
+    schema = "int64"
+
+
+@pytest.mark.parametrize("name", ["columns", "column_names", "read_all", "to_table"])
+def test_K3_what_a_type_of_tables_has_is_told_apart_from_a_column(name):
+    table = type("OfTables", (Column,), {name: property(lambda self: ["a"])})()
+    k = dlshim.kernel(lambda column, table: (type(column), table))
+    for _ in range(2):
+        assert k(WithSchema(), table) == (dlshim.Producer, table)
+        dlshim.from_dlpack(table)  # its type is met
+
+
 def test_K3_tables_and_returned_columns_stay_what_they_are():
     x, table, column = P2((3,)), Table(), Column()
     for _ in range(2):  # of types that were not met, and of ones that were
