@@ -433,7 +433,7 @@ def refusals() -> Iterator[Operation]:
 INNER = {"inner": "{}"}  # the producer's own table
 # A capsule that the wrapper has taken once.
 KEPT = {"floor": "floor.upgrade({})", "dlshim": "dlshim.upgrade({}.__dlpack__())"}
-# What keeps the memory: a Tensor, and beside it a Producer.
+# A Tensor keeps the memory, and beside it a Producer.
 MADE = {"dlshim": "dlshim.from_dlpack({})", "upgrade": "met(dlshim.upgrade({}))"}
 TABLES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("owned from C table", "modernx", BY_TABLE | INNER),

@@ -41,7 +41,7 @@ def filled(row: Known) -> tuple[Known, str]:
     return replace(under, **own, limits=limits, raises=(*row.raises, *under.raises)), why
 
 
-#: What a row that calls another library's function says itself.
+#: The fields that a row says itself, although it calls another library's function.
 _OWN = (
     *("name", "library", "since", "until", "family", "through"),
     *("converts", "no_way", "passes_on", "stream"),

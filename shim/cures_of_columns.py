@@ -146,7 +146,7 @@ def polars(x: Any) -> str | None:
 
 
 def _polars_filler(x: Any) -> str:
-    """What stands in the place of a missing value, of the dtype's own kind."""
+    """Return the value that takes the place of a missing one, of the dtype's own kind."""
     name = type(x.dtype).__name__
     return "False" if name == "Boolean" else NAN if x.dtype.is_float() else "0"
 

@@ -63,7 +63,7 @@ _OF_ARRAYS = (
     "__cuda_array_interface__",
     "__sycl_usm_array_interface__",
 )
-#: What columns and tables of Arrow have, and what tables, readers and data sets alone have.
+#: Methods of columns and tables of Arrow, and names that tables, readers and data sets alone have.
 _OF_ARROW = (
     "__arrow_c_device_array__",
     "__arrow_c_array__",

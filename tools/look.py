@@ -100,7 +100,7 @@ const page = shine(behind(document.body));
 if ((arguments[0] === 'dark') !== (page < 0.2)) found.push(`the page is not ${arguments[0]}`);
 return found.slice(0, 8);
 """
-#: What the checks must find: text, code and a table that are too wide, and faint text.
+#: Faults that the checks must find: text, code and a table that are too wide, and faint text.
 FAULT = """
 document.querySelector('article').insertAdjacentHTML('beforeend',
     '<p style="white-space: nowrap">' + 'wide '.repeat(500) + '</p>' +

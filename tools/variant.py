@@ -29,7 +29,7 @@ import fuzz
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = "tests/core"
-#: What the fuzzer of the boundary once reached, Arrow's structs among it.
+#: Inputs by which the fuzzer of the boundary once reached new code, Arrow's structs among them.
 BOUNDARY = "tests/fuzzing/test_corpora.py::test_the_boundary_passes_its_corpus"
 
 # ---- building -----------------------------------------------------------------------------------

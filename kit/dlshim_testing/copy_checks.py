@@ -247,7 +247,7 @@ def refused_goes(p: Producer, which: str) -> None:
     insist(gone() is None, f"{name}: it stays although nothing but its refused exports had it")
 
 
-#: What most libraries refuse of an array that can be exported.
+#: Keywords that most libraries refuse, of an array that can be exported.
 NOT_GIVEN: dict[str, dict[str, Any]] = {
     "dl_device": {"dl_device": (99, 0)},
     "stream": {"stream": 1},

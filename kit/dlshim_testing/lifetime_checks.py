@@ -163,8 +163,8 @@ def growth(
     return (caps.resident_bytes() - before) / max(1, MANY * size)
 
 
-#: What may be kept for a while: allocators that look for faults keep freed memory up to a bound,
-#: which is 256 MB in AddressSanitizer; and another thread may give it back some seconds later.
+#: Memory that may be kept for a while, and for how long: allocators that look for faults keep freed
+#: memory up to a bound, 256 MB in AddressSanitizer; another thread may free some seconds later.
 KEPT_BYTES, KEPT_SECONDS = 1 << 29, 4.0
 #: How arrays are given up -> the producers of which it is known that their memory stays.
 LEAKING: dict[Any, weakref.WeakSet[Producer]] = {
@@ -357,7 +357,7 @@ def keeps_large_memory(p: Producer, which: str, ask: str) -> None:
 
 @check("producer", "keeps-memory", ("copy",), ("bare", "versioned"), risky=True)
 def keeps_a_copy(p: Producer, which: str, ask: str) -> None:
-    """What `copy=True` gives belongs to its capsule alone."""
+    """The memory of a copy belongs to its capsule alone."""
     array, wanted, why, export = laid_out_and_filled(p, "cube", "float32")
     if wanted is None:
         raise NotApplicable(why)

@@ -27,7 +27,7 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[st
 
 
 def held(report: Report, level: str) -> str:
-    """How many checks of a level hold, of those that were judged."""
+    """Count the checks of a level that hold, of those that were judged."""
     judged = [e for e in report.findings if e.level == level and e.status not in (NA, ERROR)]
     return f"{sum(each.status == PASS for each in judged)} of {len(judged)}" if judged else "—"
 
@@ -45,7 +45,7 @@ def faults(report: Report) -> Iterator[tuple[str, ...]]:
 
 
 def markdown(reports: Iterable[Report]) -> str:
-    """What was checked, how much of it holds, and every rule that is broken, with its sentence."""
+    """Say which checks ran, how many hold, and every rule that is broken, with its sentence."""
     reports = list(reports)
     head = ("target", "claims", *rules.LEVELS, "verdict")
     lines = ["## DLPack", "", *table(head, map(summary, reports))]

@@ -1,4 +1,4 @@
-"""What a producer is asked by `__dlpack__` and `__dlpack_device__`, and what it takes."""
+"""Questions to a producer, by `__dlpack__` and `__dlpack_device__`, and its keywords."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from .output import WIDTH, Parser
 
 #: More matches than these are not told.
 MOST = 3
-#: What JSON has of a row.
+#: The members of a row that JSON has.
 TOLD = ("key", "versions", "cause", "cures")
 
 EXPLAIN = """\

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Everything is laid out for a terminal of so many columns.
 WIDTH = 100
 
-#: What is called one screen has so many lines at most.
+#: One screen has so many lines at most.
 HEIGHT = 40
 
 #: The styles, as rich has them.

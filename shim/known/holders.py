@@ -8,9 +8,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Holder:
     distribution: str
-    #: What it is called there.
+    #: Its name there.
     what: str
-    #: What is passed to ``dlshim.upgrade``; ``x`` is the object.
+    #: The expression that is passed to ``dlshim.upgrade``; ``x`` is the object.
     given: str
     #: How the memory is reached, for people.
     how: str

@@ -1,4 +1,4 @@
-"""What is known of one error message."""
+"""One error message: its patterns, its cause and its cures."""
 
 from __future__ import annotations
 
