@@ -21,8 +21,7 @@ def values_of_pandas(column: Any) -> Any:
     """The array of NumPy behind a pandas column, or the method __arrow_c_stream__ of the column of
     PyArrow that it has, or makes of values and a mask; None where it has neither.
 
-    The Series' own method asks PyArrow to convert it, which takes ten times longer and gives the
-    same.
+    The Series' own method has PyArrow convert the column, which is slower and gives the same.
     """
     if type(column.dtype).__module__.partition(".")[0] == "numpy":
         return column.to_numpy()
