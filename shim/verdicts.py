@@ -306,7 +306,7 @@ def _capsule(facts: Facts, row: Known) -> Outcome:
         return _refused(row.name, row.no_way, "it takes no raw capsules")
     if versioned and row.asks == LEGACY:
         return _unknown("what it makes of versioned capsules is not in the table")
-    return _arrives(facts, row, versioned, facts.readonly)
+    return _arrives(facts, row, versioned, bool(facts.readonly))
 
 
 #: After these errors of a legacy export who asks for DLPack 0.x first asks for 1.x.
@@ -340,7 +340,8 @@ def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
             return _refused(source.name, (raised,), UNTOLD)
     if facts.dtype is not None and facts.dtype not in source.dtypes:
         return _refused(source.name, ANY, f"{source.name} does not export {facts.dtype}")
-    return _arrives(facts, row, versioned, readonly and source.states and versioned)
+    stated = readonly if versioned and source.states else False
+    return _arrives(facts, row, versioned, stated)
 
 
 def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> Outcome:
@@ -361,6 +362,8 @@ def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> 
                     row.negative, by=row.name, why="it does not support negative strides"
                 )
             return _unknown("what it makes of negative strides is not in the table")
+    if row.wants_writable and stated is None:
+        return _unknown(_ACCESS)
     if row.wants_writable and stated:
         return _refused(row.name, ("TypeError",), WRITES)
     writable = None

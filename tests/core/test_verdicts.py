@@ -333,6 +333,21 @@ def test_memory_that_never_changes_and_a_function_that_writes():
         assert by_parameter(x, parameter, release).upgraded.result == "works"
 
 
+class View(P2):
+    """A view of cuda.core: it says whether it is read-only, and only its capsule shows it."""
+
+
+View.__module__, View.__qualname__ = "cuda.core._memoryview", "StridedMemoryView"
+
+
+def test_memory_whose_mark_is_not_seen_is_not_promised_to_a_function_that_writes(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda", types.SimpleNamespace(__version__="1.2.2"))
+    told = dlshim.inspect(View((3,), "float32"), consumer="nanobind").verdicts
+    (verdict,) = (v for v in told if (v.consumer, v.version) == (told[0].consumer, "2.10 to 3.1"))
+    assert verdict.bare.result == verdict.upgraded.result == "unknown"
+    assert "read-only" in verdict.bare.why
+
+
 @pytest.mark.parametrize("readonly", [True, "copy"])
 def test_memory_that_says_it_is_read_only_is_copied_for_a_function_that_writes(readonly):
     verdict = by_parameter(floats(1, 2).toreadonly(), "writable", "2.10 to 3.1")

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 #: What examples and cures call the modules; in an order in which they can be imported.
@@ -44,6 +44,8 @@ NAMES = {
     "sys": "sys",
     "drjit": "drjit.scalar",
 }
+#: What is named besides, and not imported as it is.
+MADE_READY = ("MPI", "StridedMemoryView")
 
 
 class Always:
@@ -121,18 +123,20 @@ def numpy_array() -> Any:
     return importlib.import_module("numpy").arange(3.0)
 
 
-def names(only: Iterable[str]) -> dict[str, Any]:
+def names(only: Collection[str]) -> dict[str, Any]:
     """What an example may name, as far as it is installed."""
     found: dict[str, Any] = {}
-    for name in only:
+    for name in [each for each in NAMES if each in only]:
         with contextlib.suppress(ImportError):
             found[name] = importlib.import_module(NAMES[name])
-    with contextlib.suppress(ImportError):
-        importlib.import_module("mpi4py").rc.initialize = False
-        found["MPI"] = importlib.import_module("mpi4py.MPI")
-    with contextlib.suppress(ImportError):
-        utils = importlib.import_module("cuda.core.utils")
-        found["StridedMemoryView"] = utils.StridedMemoryView
+    if "MPI" in only:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("mpi4py").rc.initialize = False
+            found["MPI"] = importlib.import_module("mpi4py.MPI")
+    if "StridedMemoryView" in only:
+        with contextlib.suppress(ImportError):
+            utils = importlib.import_module("cuda.core.utils")
+            found["StridedMemoryView"] = utils.StridedMemoryView
     if "wp" in found:
         found["wp"].config.quiet = True
         found["wp"].init()
@@ -193,7 +197,7 @@ def main() -> None:
     os.dup2(2, 1)
     first = examples[0] if examples else {}
     exec(first.get("first", ""), {"sys": sys})
-    space = names(first.get("only", NAMES))
+    space = names(first.get("only", (*NAMES, *MADE_READY)))
     for example in examples:
         raised = run(example["make"], example, space)
         print(json.dumps({"raised": raised, "cures": cured(example, space)}), file=out, flush=True)

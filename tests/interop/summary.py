@@ -41,12 +41,17 @@ class Summary:
         return [r for r in self.shim(shim).values() if r.red]
 
     def broken(self, shim: str = "upgraded") -> list[tuple[Result, Result]]:
-        """Worked bare and does not work now, or is copied now. Rule T12's refusals apart."""
+        """Worked bare and does not work now, or is copied now and need not be.  Rule T12's refusals
+        apart.  The bare array has an address of its own, so the model alone knows who copies this
+        one (JAX does where it is not aligned to 64 bytes): it is red then."""
         return [
             (bare, other)
             for bare, other in self.pairs(shim)
             if bare.works
-            and (not other.works or (bare.kind == cells.OK and other.kind == cells.COPIED))
+            and (
+                not other.works
+                or (bare.kind == cells.OK and other.kind == cells.COPIED and other.red)
+            )
             and not meant(other)
         ]
 
