@@ -286,5 +286,5 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
 def some_of(names: Iterable[str], most: int) -> str:
     """Join distinct names; names beyond ``most`` of them are only counted."""
     distinct = list(dict.fromkeys(names))
-    rest = f" +{len(distinct) - most}" if len(distinct) > most else ""
+    rest = f" and {len(distinct) - most} more" if len(distinct) > most else ""
     return ", ".join(distinct[:most]) + rest

@@ -40,7 +40,7 @@ GIVES = (
 TAKES = (
     Consumer(
         "array_api_strict",
-        "strict",
+        "array-api-strict",
         "array_api_strict",
         "numpy.from_dlpack",
         lambda made: see_numpy(made._array),

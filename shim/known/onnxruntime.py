@@ -88,7 +88,7 @@ GIVES = (
 TAKES = (
     Consumer(
         "onnxruntime",
-        "onnxrt",
+        "onnxruntime",
         "onnxruntime",
         "onnxruntime.OrtValue.from_dlpack",
         _see_onnxruntime,

@@ -139,7 +139,7 @@ GIVES = (
 TAKES = (
     Consumer(
         "pyarrow.Array",
-        "pa.Array",
+        "pyarrow.Array",
         "pyarrow",
         "pyarrow.Array.from_dlpack",
         _see_pyarrow_array,
@@ -147,7 +147,7 @@ TAKES = (
     ),
     Consumer(
         "pyarrow.Tensor",
-        "pa.Tensor",
+        "pyarrow.Tensor",
         "pyarrow",
         "pyarrow.Tensor.from_dlpack",
         _see_pyarrow_tensor,

@@ -89,7 +89,7 @@ GIVES = (
 TAKES = (
     Consumer(
         "tensorflow",
-        "tf",
+        "tensorflow",
         "tensorflow",
         "tensorflow.experimental.dlpack.from_dlpack",
         _see_tensorflow,

@@ -69,8 +69,8 @@ _BUILT_IN: dict[str, list[Any]] = {
 }
 _COME_WITH_PYTHON = (
     Consumer("memoryview", "memoryview", "stdlib", "", _see_memoryview, wants="buffer"),
-    Consumer("capsule 0.x", "caps. 0.x", "capsule", "", _see_legacy),
-    Consumer("capsule 1.x", "caps. 1.x", "capsule", "", _see_versioned),
+    Consumer("capsule 0.x", "capsule 0.x", "capsule", "", _see_legacy),
+    Consumer("capsule 1.x", "capsule 1.x", "capsule", "", _see_versioned),
 )
 #: The order of the columns; libraries that are not named come after these.
 _FIRST = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ MANY = 28
 
 
 _NOISE = re.compile(r"0x[0-9a-f]+|\d{4,}")
+#: The line of C++ that a check of onnxruntime stands in, before what it says.
+_CHECK = re.compile(r"/\S+:\d+ .* was false\. ")
 
 
 def complaint(told: dict[str, object]) -> str:
@@ -41,12 +44,16 @@ def complaint(told: dict[str, object]) -> str:
     detail = str(told.get("detail", "")) or "?"
     if told["outcome"] == "died":
         detail = f"process killed, {detail}"
-    return _NOISE.sub("…", detail)
+    return _NOISE.sub("…", _CHECK.sub("", detail))
 
 
 def _versions(report: Report) -> Note:
-    here = "  ".join(f"{key} {version}" for key, version in report.versions.items())
-    lines = [line(("Libraries  ", "strong"), here or "none")]
+    head = "Libraries  "
+    # A version stays beside its name.
+    here = "  ".join(f"{key}\xa0{version}" for key, version in report.versions.items()) or "none"
+    first, *more = textwrap.wrap(here, WIDTH - len(head), break_on_hyphens=False)
+    lines = [line((head, "strong"), first.replace("\xa0", " "))]
+    lines += [line(" " * len(head) + rest.replace("\xa0", " ")) for rest in more]
     for key, error in report.broken.items():
         lines.append(line((f"{key} is installed but cannot be imported: ", "limit"), error))
     for what, reason in report.left_out.items():
@@ -101,7 +108,7 @@ def _into(cells: list[Cell], most: int) -> str:
     return some_of((cell.exchange.consumer.label for cell in cells), most)
 
 
-def _from(cells: list[Cell], most: int = 2) -> str:
+def _from(cells: list[Cell], most: int = 1) -> str:
     return some_of((cell.exchange.producer.label for cell in cells), most)
 
 
@@ -279,7 +286,7 @@ def _exchanges(pairs: Pairs) -> list[Table]:
         "How many small arrays (layouts, dtypes), of as many as there are, arrive whole; "
         "+: as many more with a cure. !: silently wrong when bare; †: killed the process when "
         "bare; c: the consumer copies (all else is zero-copy). Yellow: a limit, see below. "
-        "caps.: a raw capsule, as C code wants it; nanobind: a parameter nb::ndarray<>, "
+        "capsule: a raw one, as C code wants it; nanobind: a parameter nb::ndarray<>, "
         "ro: nb::ndarray<nb::ro>.",
         pairs,
         _exchange_text,
@@ -389,7 +396,7 @@ def _warned(cells: Iterable[Cell]) -> list[Line]:
     warned = [cell.exchange.consumer.label for cell in cells if cell.upgraded.get("warned")]
     if not warned:
         return []
-    who = some_of(warned, 3)
+    who = some_of(warned, 2)
     return [line(f"read-only memory that {who} may write: {len(warned)}, each with a warning")]
 
 

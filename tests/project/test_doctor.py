@@ -62,7 +62,7 @@ def test_old_releases_of_both_generations() -> None:
     assert told["numpy", "torch"]["bare"] and told["torch", "numpy"]["bare"]
     # pyarrow insists on DLPack 1.x, which none of the others gives.
     for source in ("numpy", "torch", "jax"):
-        pair = told[source, "pa.Tensor"]
+        pair = told[source, "pyarrow.Tensor"]
         assert (pair["bare"], pair["upgraded"]) == (False, "works")
     assert told["pyarrow Array", "torch"]["upgraded"] == 'readonly="copy"'
     limits = {(case, option) for case, _, option in told["numpy", "jax"]["limits"]}

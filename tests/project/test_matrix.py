@@ -404,7 +404,7 @@ def test_the_cures_of_one_reason_are_told_apart() -> None:
     (table,) = screen._limits(cells)
     told = {tuple("".join(text for text, _ in part) for part in row) for row in table.rows}
     why = "DLPack 0.x cannot say read-only (rule T8)"
-    assert (why, "tf", 'readonly="copy"', "—", "1") in told
+    assert (why, "tensorflow", 'readonly="copy"', "—", "1") in told
     assert (why, "nanoarrow", "dlshim.from_dlpack(x)", "1", "1") in told
 
 
@@ -443,6 +443,27 @@ def test_the_box_says_who_copies_what_is_not_shared() -> None:
     assert "nothing is copied in 2 of the 4 upgraded ones that show addresses" in text
     assert "jax copies 1: data not aligned to 64 bytes" in text
     assert "mlx copies 1: it copies always" in text
+
+
+def test_the_place_of_a_check_in_the_source_is_left_out() -> None:
+    """onnxruntime's errors begin with the file and the signature of the function."""
+    where = (
+        "RuntimeError: /onnxruntime_src/onnxruntime/core/dlpack/dlpack_converter.cc:250 OrtValue "
+    )
+    said = "f(DLManagedTensor*, bool) IsContiguousTensor(dlpack->dl_tensor) was false. ORT only "
+    told = screen.complaint({"outcome": "refused", "detail": f"{where}{said}supports this."})
+    assert told == "RuntimeError: ORT only supports this."
+
+
+def test_a_version_stays_beside_its_name() -> None:
+    versions = {f"library_{number}": "1.2.3" for number in range(9)}
+    told = screen._versions(pairs.Report(versions, [])).lines
+    lines = ["".join(text for text, _ in line) for line in told]
+    assert len(lines) > 1 and max(map(len, lines)) <= output.WIDTH
+    assert [line[:11] for line in lines] == ["Libraries  ", *[" " * 11] * (len(lines) - 1)]
+    words = " ".join(lines).split()[1:]
+    assert words == [word for each in versions.items() for word in each]
+    assert all(line.split()[-1] == "1.2.3" for line in lines)
 
 
 def test_no_line_of_the_box_is_too_wide() -> None:
