@@ -220,6 +220,40 @@ def values_without_strides(c: Consumer, which: str, shape: tuple[int, ...], edit
     read_rightly(c, array, f"NULL strides and shape {shape}")
 
 
+@check("consumer", "values", ("neighbours",), EDITIONS, risky=True)
+def neighbours_stay(c: Consumer, which: str, edition: str) -> None:
+    """The import leaves what lies before and behind the elements as it was, and the elements."""
+    array = EDITIONS[edition]((5,), start=4, memory=caps.filled((16,), "float32"))
+    before = bytes(array.memory)
+    made = trial(c, array).taken()
+    if array.last.deleted:
+        raise NotApplicable("the deleter was called already")
+    after = bytes(array.memory)
+    changed = [at for at, pair in enumerate(zip(before, after, strict=True)) if len({*pair}) > 1]
+    insist(not changed, f"bytes {changed[:8]} of the memory around five elements were written")
+    del made
+
+
+#: Elements of less than a byte: two of 4 bits lie in one byte, four of 6 bits in three.
+PACKED = ((17, 4, 1), (0, 4, 1), (15, 6, 1))
+
+
+@check("consumer", "values", ("packed",), PACKED, EDITIONS, risky=True)
+def values_of_packed_elements(
+    c: Consumer, which: str, dtype: tuple[int, int, int], edition: str
+) -> None:
+    memory = caps.filled((16,), "uint8")
+    made = trial(c, EDITIONS[edition]((8,), dtype, memory=memory)).taken()
+    try:
+        capsule = made.result.__dlpack__()
+        told = caps.look(capsule).dtype
+    except Exception as error:
+        raise NotApplicable(f"the result does not tell its dtype: {said(error)}") from error
+    size = told[1] * told[2]
+    insist(size < 8, f"eight elements of {dtype[1]} bits became elements of {size} bits: {told}")
+    del capsule
+
+
 VECTORS = (2, 32, 4)  # four floats are one element
 
 
@@ -268,6 +302,26 @@ def dtype_is_kept(c: Consumer, dtype: str, edition: str) -> None:
     insist(seen.dtype == meant, f"{dtype}, which is {meant}, became {seen.dtype}")
 
 
+#: Elements of whole bytes that few libraries have: opaque handles, two kinds of float8.
+RARE = ((3, 64, 1), (10, 8, 1), (12, 8, 1))
+
+
+@check("consumer", "dtype", ("rare",), RARE, EDITIONS)
+def rare_dtype_is_kept(c: Consumer, which: str, dtype: tuple[int, int, int], edition: str) -> None:
+    bound_by_from_dlpack(c)
+    if c.flat:
+        raise NotApplicable("the consumer keeps no dtype")
+    memory = caps.filled((8,), "uint64")
+    made = trial(c, EDITIONS[edition]((2, 3), dtype, memory=memory)).taken()
+    try:
+        capsule = made.result.__dlpack__()
+        told = caps.look(capsule).dtype
+    except Exception as error:
+        raise NotApplicable(f"the result does not tell its dtype: {said(error)}") from error
+    insist(told == dtype, f"{dtype} became {told}")
+    del capsule
+
+
 OFFSETS = {
     "vector": {"shape": (5,), "start": 4},
     "rows": {"shape": (2, 3), "start": 8},
@@ -289,6 +343,15 @@ def byte_offset_without_strides(c: Consumer, which: str, edition: str) -> None:
     read_rightly(c, EDITIONS[edition](**fields), "byte_offset 16")
 
 
+#: More bytes than sixteen bits hold.
+FAR = {"shape": (5,), "start": 20000, "byte_offset": 80000}
+
+
+@check("consumer", "byte-offset", ("far",), EDITIONS, risky=True)
+def far_byte_offset(c: Consumer, which: str, edition: str) -> None:
+    read_rightly(c, EDITIONS[edition](**FAR), "byte_offset 80000")
+
+
 @check("consumer", "null-strides", ((5,), (2, 3), (2, 3, 4)), EDITIONS, risky=True)
 def null_strides(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
     edition_is_taken(c, edition)
@@ -305,6 +368,24 @@ def empty(c: Consumer, shape: tuple[int, ...], edition: str) -> None:
     edition_is_taken(c, edition)
     made = trial(c, EDITIONS[edition](shape, data=None))
     insist(not made.refused, f"shape {shape}: {made.refused and made.refused.text}")
+
+
+#: What any array may be: without dimensions, of many, and without elements but with an address.
+SHAPES: dict[str, dict[str, Any]] = {
+    "scalar": {"shape": ()},
+    "vector": {"shape": (5,)},
+    "cube": {"shape": (2, 3, 4)},
+    "eight dimensions": LAYOUTS["eight dimensions"],
+    "no elements": {"shape": (0, 3)},
+}
+
+
+@check("consumer", "shapes", SHAPES, EDITIONS, risky=True)
+def shapes_are_taken(c: Consumer, which: str, edition: str) -> None:
+    bound_by_from_dlpack(c)
+    edition_is_taken(c, edition)
+    made = trial(c, EDITIONS[edition](**SHAPES[which]))
+    insist(not made.refused, f"{which}: {made.refused and made.refused.text}")
 
 
 #: Row-major memory whose strides along extents of one, or of none, say nothing.
@@ -422,8 +503,11 @@ def exports_own(c: Consumer, which: str, edition: str) -> None:
 
 @check("consumer", "gives-back", DTYPES, EDITIONS, risky=True)
 def gives_back(c: Consumer, dtype: str, edition: str) -> None:
-    record = trial(c, EDITIONS[edition](dtype=dtype)).taken().finish()
+    made = trial(c, EDITIONS[edition](dtype=dtype)).taken()
+    record = made.finish()
     insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
+    lost = sum(each.deleted != 1 for each in made.array.exports)
+    insist(not lost, f"of {len(made.array.exports)} exports that it asked for, {lost} stay")
 
 
 @check("consumer", "gives-back", LAYOUTS, ("float32",), EDITIONS, risky=True)
@@ -603,6 +687,14 @@ def other_major(c: Consumer, which: str, version: tuple[int, int]) -> None:
     insist(record.deleted == 1, f"it is refused, and the deleter called {record.deleted} times")
 
 
+@check("consumer", "major-zero", risky=True)
+def major_zero(c: Consumer) -> None:
+    """A versioned struct that says 0.8 has a layout that nobody knows."""
+    versioned_is_taken(c, Versioned(), "DLPack 1.x")
+    made = trial(c, VersionedAlways(version=(0, 8)))
+    insist(made.refused, "a versioned struct of DLPack (0, 8) is taken")
+
+
 def raw(c: Consumer, **fields: Any) -> tuple[Any, caps.Made]:
     """(what comes of a raw versioned capsule, its record); NotApplicable where none is taken."""
     try:
@@ -675,6 +767,15 @@ def read_only_is_kept(c: Consumer, dtype: str) -> None:
         return  # a copy, which may be written
     if seen.read_only is None:
         raise NotApplicable("the result has no way to say whether it may be written")
+    insist(seen.read_only, "memory with the flag READ_ONLY became an array that may be written")
+
+
+@check("consumer", "read-only", ("copy=False",))
+def read_only_is_kept_uncopied(c: Consumer, which: str) -> None:
+    array = Versioned(readonly=True)
+    seen = observe(with_copy(c, array, False).taken().result)
+    if seen.address != array.element_zero or seen.read_only is None:
+        raise NotApplicable("a copy, or a result that cannot say whether it may be written")
     insist(seen.read_only, "memory with the flag READ_ONLY became an array that may be written")
 
 
@@ -781,6 +882,27 @@ def propagates(c: Consumer, name: str, method: str) -> None:
     insist(reaches, f"{method} raises {name}, the consumer {text}")
 
 
+#: Errors that no producer raises to say that it does not know a keyword.
+UNHEARD = {name: ERRORS[name] for name in ("MemoryError", "Failed")}
+
+
+@check("consumer", "propagates", ("first call",), UNHEARD)
+def first_error_propagates(c: Consumer, which: str, name: str) -> None:
+    """Whoever asks again without keywords, whatever the error, hides a failure of the producer."""
+    bound_by_from_dlpack(c)
+    error = UNHEARD[name]
+
+    class FailsOnce(Versioned):
+        def __dlpack__(self, **keywords: Any) -> Any:
+            if not self.calls:
+                self.calls.append(((), keywords))
+                raise error("made to fail")
+            return super().__dlpack__(**keywords)
+
+    made = trial(c, FailsOnce())
+    insist(made.refused, f"the first call of __dlpack__ raises {name}, and the consumer goes on")
+
+
 IN_C = "a capsule whose destructor is in C is made by dlshim"
 
 
@@ -843,6 +965,22 @@ def no_capsule(c: Consumer) -> None:
     except Exception:
         return
     raise NotApplicable(f"the consumer takes objects, too, and makes a {type(made).__name__}")
+
+
+GIVEN = {"None": None, "a tuple": (), "a number": 5}
+
+
+@check("consumer", "no-capsule", ("given",), GIVEN, risky=True)
+def what_is_no_capsule_is_refused(c: Consumer, which: str, what: str) -> None:
+    objects_only(c)
+
+    class GivesNone(Versioned):
+        def __dlpack__(self, **keywords: Any) -> Any:
+            self.calls.append(((), keywords))
+            return GIVEN[what]
+
+    made = trial(c, GivesNone())
+    insist(made.refused, f"__dlpack__ gives {what}, and the consumer goes on")
 
 
 @check("consumer", "no-methods")
@@ -911,6 +1049,23 @@ def copy_false(c: Consumer, layout: str, edition: str) -> None:
         return
     seen = observe(made.result)
     insist(seen.address == made.array.element_zero, "copy=False gives a copy")
+
+
+class Copying(Versioned):
+    """A producer that can only copy: `copy=False` is refused, and other exports are copies."""
+
+    def __dlpack__(self, *, copy: Any = None, **keywords: Any) -> Any:
+        if copy is False:
+            self.calls.append(((), {"copy": False, **keywords}))
+            raise BufferError("each export is a copy")
+        self.flags = caps.IS_COPIED
+        return super().__dlpack__(**keywords)
+
+
+@check("consumer", "copy-false", ("of a producer that copies",))
+def copy_false_reaches_the_producer(c: Consumer, which: str) -> None:
+    made = with_copy(c, Copying(), False)
+    insist(made.refused, "copy=False gives the copy of a producer that was not told copy=False")
 
 
 @check("consumer", "copy-writable", ("plain", "read-only"))

@@ -26,7 +26,7 @@ from .exports import (
     view_of,
 )
 from .field_checks import REFUSED, one_of
-from .lifetime_checks import consume, leaks
+from .lifetime_checks import BLOCK, blocks, consume, leaks
 from .partner import Producer, given, said, shape_of
 
 
@@ -84,7 +84,15 @@ def shared_is_not_copied(p: Producer, layout: str) -> None:
 
 @check("producer", "copy-false", LAYOUTS, ("bare", "versioned"))
 def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
-    array = prepared(p, layout, "float32")
+    insist_no_copy(prepared(p, layout, "float32"), ask)
+
+
+@check("producer", "copy-false", ("read-only",), ("bare", "versioned"))
+def copy_false_shares_read_only_memory(p: Producer, which: str, ask: str) -> None:
+    insist_no_copy(read_only_array(p), ask)
+
+
+def insist_no_copy(array: Any, ask: str) -> None:
     plain = all_asked(array, [ASKS[ask]] * 2)
     error = answers(array, copy=False, **ASKS[ask])
     if isinstance(error, TypeError):
@@ -143,10 +151,19 @@ def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
 
 @check("producer", "read-only-flag", ("versioned", "newest"))
 def read_only_has_its_flag(p: Producer, ask: str) -> None:
-    view = view_of(asked(read_only_array(p), ASKS[ask]))
+    array = read_only_array(p)
+    view = view_of(asked(array, ASKS[ask]))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
+    if view.copied and exports_differ(array, ASKS[ask]):
+        raise NotApplicable("each export is a copy, which may be written")
     insist(view.readonly, f"an array that may not be written has flags {view.flags}")
+
+
+def exports_differ(array: Any, keywords: dict[str, Any]) -> bool:
+    """Whether two exports that live at the same time lie at different addresses."""
+    first, second = all_asked(array, [keywords] * 2)
+    return view_of(first).element_zero != view_of(second).element_zero
 
 
 def says_that_it_may_be_written(array: Any) -> bool:
@@ -189,6 +206,8 @@ def read_only_as_legacy(p: Producer) -> None:
     if answers(array) is not None:
         return
     name = caps.name_of(asked(array, ASKS["bare"]))
+    if exports_differ(array, ASKS["bare"]):
+        raise NotApplicable("each export is a copy, which may be written")
     insist(name != caps.LEGACY, "memory that may not be written is given out as DLPack 0.x")
 
 
@@ -210,6 +229,20 @@ def layouts_are_refused_by_a_buffer_error(p: Producer, which: str, layout: str, 
         raise NotApplicable("max_version is not known")
     error = answers(array, **ASKS[ask])
     insist(error is None or isinstance(error, BufferError), f"{layout}: {error and said(error)}")
+
+
+@check("producer", "refusals", ("copy",), LAYOUTS, ("bare", "versioned"))
+def copies_of_layouts_are_refused_by_a_buffer_error(
+    p: Producer, which: str, layout: str, ask: str
+) -> None:
+    array, asks = prepared(p, layout, "float32"), {**COPY, **ASKS[ask]}
+    if not hasattr(array, "__dlpack__"):
+        raise NotApplicable(f"a {type(array).__name__} has no __dlpack__")
+    if error := answers(p.make((2, 3)), **asks):
+        raise NotApplicable(f"no array is copied: {said(error)}")
+    error = answers(array, **asks)
+    refused = isinstance(error, BufferError)
+    insist(error is None or refused, f"{layout}, copy=True: {error and said(error)}")
 
 
 @check("producer", "refusals", REFUSED, ("bare", "versioned"))
@@ -245,6 +278,42 @@ def refused_goes(p: Producer, which: str) -> None:
     del array
     gc.collect()
     insist(gone() is None, f"{name}: it stays although nothing but its refused exports had it")
+
+
+#: How many exports are refused where small blocks of memory are counted.
+REFUSALS = 64
+
+
+def insist_refusals_leave_nothing(make: Any, what: str, *asks: dict[str, Any]) -> None:
+    def left() -> int:
+        before = blocks()
+        for _ in range(REFUSALS):
+            array = make()
+            for keywords in asks:
+                if answers(array, **keywords) is None:
+                    raise NotApplicable(f"{what}: it is exported")
+            del array
+        return blocks() - before
+
+    grown = min([left() for _ in range(4)][1:])
+    insist(
+        grown < REFUSALS * BLOCK,
+        f"{what}: after {REFUSALS} exports that were refused, {grown} bytes more are in use, each "
+        "time",
+    )
+
+
+@check("producer", "refused-freed", ("blocks",), REFUSED, risky=True)
+def refusals_leave_nothing(p: Producer, which: str, number: str) -> None:
+    """What the refused array held inside stays, though the array itself goes."""
+    name, make = one_of(p, "refused", number)
+    insist_refusals_leave_nothing(make, name, ASKS["versioned"], ASKS["bare"])
+
+
+@check("producer", "refused-freed", ("read-only",), risky=True)
+def refusals_of_read_only_leave_nothing(p: Producer, which: str) -> None:
+    what = "an array that may not be written, asked for DLPack 0.x"
+    insist_refusals_leave_nothing(lambda: read_only_array(p), what, ASKS["bare"])
 
 
 #: Keywords that most libraries refuse, of an array that can be exported.

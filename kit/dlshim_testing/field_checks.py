@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes as C
 from typing import Any
 
 from .catalogue import Broken, NotApplicable, TargetError, check, insist
@@ -16,6 +17,7 @@ from .exports import (
     laid_out,
     laid_out_and_filled,
     newest_of,
+    on_host,
     own_elements,
     prepared,
     read_only_array,
@@ -208,24 +210,40 @@ def view_and_whole(p: Producer, layout: str) -> tuple[Any, Any, tuple[int, ...]]
         positions[0] // step % extent
         for extent, step in zip(shape, caps.row_major(shape), strict=True)
     )
-    before = own_elements(whole, p.usual())
+    before, view_before = own_elements(whole, p.usual()), own_elements(array, p.usual())
     try:
         array[(0,) * len(shape_of(array) or ())] = MARK
-    except Exception as error:
-        raise NotApplicable(f"a view cannot be written: {said(error)}") from error
-    if before is None or own_elements(whole, p.usual()) == before:
+        shows = before is not None and own_elements(whole, p.usual()) != before
+    except Exception:  # arrays of many libraries have no such assignment
+        put(p, whole, at, MARK)
+        shows = view_before is not None and own_elements(array, p.usual()) != view_before
+    if not shows:
         raise NotApplicable("nothing shows that what the library's index gives is a view")
     return array, whole, at
+
+
+def put(p: Producer, array: Any, at: tuple[int, ...], number: int) -> None:
+    """Writes one element by the library's own index, else into the memory of an export."""
+    try:
+        array[at] = number
+        return
+    except Exception as error:
+        why = said(error)
+    (capsule,) = newest_of(array)
+    view = on_host(view_of(capsule))
+    if view.readonly or view.dtype != caps.DTYPES[p.usual()] or not view.data:
+        raise NotApplicable(f"the whole cannot be written: {why}")
+    steps = caps.row_major(view.shape) if view.strides is None else view.strides
+    place = sum(index * step for index, step in zip(at, steps, strict=True))
+    size = caps.itemsize_of(view.dtype)
+    C.memmove(view.element_zero + place * size, caps.encode(p.usual(), number), size)
 
 
 def is_of_the_whole(p: Producer, layout: str, keywords: dict[str, Any]) -> bool:
     """Whether what is written into the whole shows in an export of its view."""
     array, whole, at = view_and_whole(p, layout)
     view, capsule = held(array, keywords)
-    try:
-        whole[at] = OTHER
-    except Exception as error:
-        raise NotApplicable(f"the whole cannot be written: {said(error)}") from error
+    put(p, whole, at, OTHER)
     shows = view.elements()[:1] == [caps.encode(p.usual(), OTHER)]
     del capsule
     return shows

@@ -128,6 +128,14 @@ def consume(capsule: Any) -> None:
     caps.call_deleter(view.address, view.name, held=True)  # nothing, where the deleter is NULL
 
 
+def consume_elsewhere(capsule: Any) -> None:
+    """The deleter is called by a thread of C, which does not hold the GIL."""
+    view = view_of(capsule)
+    caps.rename(capsule)
+    if view.deleter:
+        caps.delete_on_c_thread(view.address, view.name)
+
+
 def span_of(view: caps.View, elements: int = ELEMENTS) -> int:
     """The bytes of a compact array of that many elements; NotApplicable where it is another."""
     bits = view.dtype[1] * view.dtype[2]
@@ -170,6 +178,7 @@ KEPT_BYTES, KEPT_SECONDS = 1 << 29, 4.0
 LEAKING: dict[Any, weakref.WeakSet[Producer]] = {
     leave: weakref.WeakSet(),
     consume: weakref.WeakSet(),
+    consume_elsewhere: weakref.WeakSet(),
 }
 
 
@@ -223,6 +232,18 @@ def deleter_frees(p: Producer, ask: str) -> None:
     )
 
 
+@check("producer", "deleter-frees", ("thread",), ("bare", "versioned"), risky=True)
+def deleter_frees_on_a_thread(p: Producer, which: str, ask: str) -> None:
+    """Consumers free what they took on whatever thread they have."""
+    if not caps.has_c_threads():
+        raise NotApplicable("no threads of C can be made here")
+    insist(
+        not leaks(p, "float32", ASKS[ask], consume_elsewhere),
+        f"arrays of {ELEMENTS} elements come and go, the deleter of each export is called by "
+        "another thread, and the process still occupies their memory",
+    )
+
+
 @check("producer", "deleter-frees", ("copy",), ("bare", "versioned"), risky=True)
 def deleter_frees_copies(p: Producer, which: str, ask: str) -> None:
     insist(
@@ -245,15 +266,19 @@ def destructor_frees_copies(p: Producer, which: str, ask: str) -> None:
 EXPORTS, BLOCK = 256, 16
 
 
+def blocks() -> int:
+    """The bytes that C and Python have in use; a block of Python counts as the least one."""
+    gc.collect()
+    return caps.bytes_of_malloc() + BLOCK * caps.blocks_in_use()
+
+
 def blocks_left(p: Producer, ask: str) -> int:
     """The bytes that C and Python have more after so many arrays were exported and given back."""
-    gc.collect()
-    before = caps.bytes_of_malloc() + BLOCK * caps.blocks_in_use()
+    before = blocks()
     with caps.short_memory():
         for _ in range(EXPORTS):
             consume(asked(p.make((2, 3)), ASKS[ask]))
-    gc.collect()
-    return caps.bytes_of_malloc() + BLOCK * caps.blocks_in_use() - before
+    return blocks() - before
 
 
 @check("producer", "deleter-frees", ("blocks",), ("bare", "versioned"), risky=True)

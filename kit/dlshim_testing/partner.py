@@ -160,6 +160,8 @@ class Producer:
             capsule = self.make((2, 3)).__dlpack__(max_version=(1, 0))
         except Exception:
             return "2022.12"
+        if not isinstance(capsule, caps.Capsule):
+            return "2022.12"  # another answer, which the checks judge
         return "2023.12" if caps.name_of(capsule) == caps.VERSIONED else "2022.12"
 
     def work_stream(self, default: int) -> int:

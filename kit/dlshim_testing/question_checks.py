@@ -61,6 +61,7 @@ def device_pair(p: Producer, dtype: str) -> None:
         raise Broken(f"__dlpack_device__() raises {said(error)}") from error
     pair = isinstance(answer, tuple) and len(answer) == 2
     insist(pair and isinstance(answer[1], int), f"__dlpack_device__() gave {answer!r}")
+    insist(not isinstance(answer[0], float | str), f"the device type {answer[0]!r} is no integer")
     try:
         number(answer[0])
     except (TypeError, ValueError) as error:

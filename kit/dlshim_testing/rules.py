@@ -260,8 +260,8 @@ PRODUCER = _rules(
      "What is refused, be it a layout or an array that DLPack cannot describe, is refused by a "
      "BufferError."),
     ("refused-freed", HABIT, "2021.12", ARRAY, "",
-     "An array whose export was refused goes with its last reference; so does one that refused a "
-     "device, a stream or a keyword."),
+     "An array whose export was refused goes with its last reference, and with what it held; so "
+     "does one that refused a device, a stream or a keyword."),
     ("not-exported", MUST, "2021.12", PYTHON, _TWO_METHODS,
      "An array that the target lists as refused, because DLPack cannot describe it, is not "
      "exported."),
@@ -314,6 +314,16 @@ PRODUCER = _rules(
     ("table-stream", MUST, "", HEADER.format("1.3"),
      "When device_type is kDLCPU, the consumer do not have to query the stream and the producer "
      "can simply return NULL when queried.", "The stream of the CPU is told without a failure."),
+    ("table-frees", MUST, "", HEADER.format("1.3"),
+     "This should be called to destruct manager_ctx which holds the DLManagedTensorVersioned.",
+     "Many exports, imports and borrows by the table leave nothing behind."),
+    ("table-allocator", MUST, "", HEADER.format("1.3"),
+     "SetError is called exactly when NULL is returned (the implementer must ensure this).",
+     "The table allocates what it is asked for: shape, dtype and device; a refusal is told by "
+     "SetError, and by nothing else."),
+    ("table-failure", MUST, "", HEADER.format("1.3"),
+     "The owning DLManagedTensorVersioned* or NULL on failure with a Python exception set.",
+     "An export by the table gives a tensor, or fails with an exception."),
     ("table-refusals", SHOULD, "", HEADER.format("1.3"), _DESCRIBED,
      "The table refuses with a BufferError what `__dlpack__` refuses."),
 )  # fmt: skip
@@ -383,6 +393,8 @@ CONSUMER = _rules(
      "(i.e. major != DLPACK_MAJOR_VERSION), the consumer must call the deleter (and it is safe to "
      "do so). It is not safe to access any other fields",
      "A struct of another major version is refused, deleted once, and not read."),
+    ("major-zero", HABIT, "", HEADER.format("1.1"), "",
+     "A versioned struct of the major version 0, which no edition has, is refused."),
     ("newer-minor", SHOULD, "", HEADER.format("1.1"),
      "In the case of a minor version mismatch, the tensor can be safely used",
      "A struct of a newer minor version is taken."),
@@ -409,7 +421,8 @@ CONSUMER = _rules(
      "A refusal reaches the caller, and the memory its owner, where nobody else keeps the capsule, "
      "whose destructor saves the exception that is on its way."),
     ("no-capsule", HABIT, "2021.12", PYTHON, "",
-     "A function that takes capsules refuses an object that is none."),
+     "A function that takes capsules refuses an object that is none, and a function that takes "
+     "objects refuses one whose `__dlpack__` gives no capsule."),
     ("no-methods", SHOULD, "2023.12", FROM,
      "If the ``__dlpack__`` and ``__dlpack_device__`` methods are not present on the input array.",
      "An object without the methods is an AttributeError."),
@@ -444,6 +457,8 @@ CONSUMER = _rules(
     ("empty", SHOULD, "", HEADER.format("1.1"),
      "if the tensor is of size zero, then the data pointer should be set to `NULL`",
      "NULL data of an array without elements are taken."),
+    ("shapes", SHOULD, "2021.12", FROM, _CONTAINS,
+     "Arrays without dimensions, of up to eight, and without elements are taken."),
     ("row-major", HABIT, "", HEADER.format("1.1"), "",
      "A row-major array is taken whatever its strides along extents of one or none say."),
     ("missing-data", HABIT, "", HEADER.format("1.1"), "",

@@ -7,9 +7,18 @@ from typing import Any
 
 from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
-from .doubles.ctable import NAME, Table
-from .exports import FEW, LAYOUTS, answers, laid_out_and_filled, prepared, view_of
+from .doubles.ctable import NAME, Refused, Table
+from .exports import (
+    FEW,
+    LAYOUTS,
+    answers,
+    laid_out_and_filled,
+    prepared,
+    read_only_array,
+    view_of,
+)
 from .field_checks import REFUSED, one_of
+from .lifetime_checks import BLOCK, EXPORTS, blocks
 from .partner import Producer, given, said
 
 NEW, OLD = "__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"
@@ -95,6 +104,9 @@ def same_as_method(array: Any, view: Any) -> None:
         steps = [each.strides or caps.row_major(each.shape) for each in (view, method)]
         insist(steps[0] == steps[1], f"strides: the table says {steps[0]}, __dlpack__ {steps[1]}")
         insist(view.element_zero == method.element_zero, "the memory lies elsewhere")
+    if view.flags is not None and method.flags is not None:
+        flags = view.flags & caps.READ_ONLY, method.flags & caps.READ_ONLY
+        insist(flags[0] == flags[1], "READ_ONLY: the table says {}, __dlpack__ {}".format(*flags))
 
 
 @check("producer", "table-export", LAYOUTS, risky=True)
@@ -106,6 +118,13 @@ def table_exports(p: Producer, layout: str) -> None:
         newer = view.version and view.version >= (1, 2) and view.ndim
         insist(not newer or view.strides is not None, "strides are NULL in DLPack 1.2 or newer")
         same_as_method(array, view)
+
+
+@check("producer", "table-export", ("read-only",), risky=True)
+def table_exports_read_only_memory(p: Producer, which: str) -> None:
+    array = read_only_array(p)
+    with exported(array, owned=True) as taken:
+        same_as_method(array, taken.view)
 
 
 @check("producer", "table-borrow", LAYOUTS, risky=True)
@@ -154,6 +173,100 @@ def table_stream(p: Producer) -> None:
     insist(code == 0, f"current_work_stream(kDLCPU) gives {code}")
 
 
+def export_and_release(array: Any) -> None:
+    exported(array, owned=True).release("held")
+
+
+def import_and_drop(array: Any) -> None:
+    taken = exported(array, owned=True)
+    try:
+        made = table_of(array).to_object(taken.view.address)
+    except Exception as error:
+        raise NotApplicable(f"the table refuses its own export: {said(error)}") from error
+    finally:
+        taken.forget()
+    del made
+
+
+def lend(array: Any) -> None:
+    exported(array, owned=False)
+
+
+USES = {"export": export_and_release, "import": import_and_drop, "borrow": lend}
+
+
+@check("producer", "table-frees", USES, risky=True)
+def table_leaves_nothing(p: Producer, which: str) -> None:
+    def left() -> int:
+        before = blocks()
+        with caps.short_memory():
+            for _ in range(EXPORTS):
+                USES[which](p.make((2, 3)))
+        return blocks() - before
+
+    grown = min([left() for _ in range(4)][1:])
+    insist(
+        grown < EXPORTS * BLOCK,
+        f"after {EXPORTS} uses of the table ({which}), {grown} bytes more are in use, each time",
+    )
+
+
+ALLOCATED: dict[str, tuple[tuple[int, ...], str]] = {
+    "rows": ((2, 3), "float32"),
+    "wide": ((2, 3), "int64"),
+    "vector": ((5,), "uint8"),
+    "scalar": ((), "float32"),
+}
+
+
+@check("producer", "table-allocator", ALLOCATED, risky=True)
+def table_allocates(p: Producer, which: str) -> None:
+    shape, dtype = ALLOCATED[which]
+    made = allocated(p, shape, caps.DTYPES[dtype])
+    with made:
+        view = made.view
+        told, meant = (view.shape, view.dtype, view.device), (shape, caps.DTYPES[dtype], caps.CPU)
+        insist(told == meant, f"asked for {meant}, the allocator gives {told}")
+        insist(view.data, f"the allocator gives NULL for data, and shape {shape}")
+
+
+def allocated(p: Producer, shape: tuple[int, ...], dtype: tuple[int, int, int]) -> Any:
+    table = table_of(p.make((2, 3)))
+    if not table.struct.managed_tensor_allocator:
+        raise NotApplicable("the allocator is NULL")
+    try:
+        return table.allocate(shape, dtype)
+    except Refused as error:
+        raise NotApplicable(f"the allocator refuses {shape} of {dtype}: {error}") from error
+    except AssertionError as error:
+        raise Broken(
+            f"the allocator fails for shape {shape} and dtype {dtype}, and does not call SetError "
+            "once, or it calls it and does not fail"
+        ) from error
+    except Exception as error:
+        raise Broken(f"the allocator leaves an exception beside SetError: {said(error)}") from error
+
+
+@check("producer", "table-allocator", ("refused",), ((99, 8, 1), (2, 24, 1)), risky=True)
+def allocator_tells_its_refusal(p: Producer, which: str, dtype: tuple[int, int, int]) -> None:
+    allocated(p, (2, 3), dtype).release("held")
+
+
+@check("producer", "table-failure", REFUSED, risky=True)
+def table_fails_with_an_exception(p: Producer, which: str) -> None:
+    name, make = one_of(p, "refused", which)
+    array = given(f"refused=[{name!r}]", make)
+    table, out = table_of(array), C.c_void_p()
+    if table._owned is None:
+        raise NotApplicable("the function is NULL")
+    try:
+        code = table._owned(array, C.addressof(out))
+    except Exception:
+        return
+    insist(code == 0, f"{name}: the export gives {code}, and sets no exception")
+    insist(out.value, f"{name}: the export gives 0, and no tensor")
+
+
 @check("producer", "table-refusals", REFUSED, risky=True)
 def table_refusals(p: Producer, which: str) -> None:
     name, make = one_of(p, "refused", which)
@@ -164,7 +277,7 @@ def table_refusals(p: Producer, which: str) -> None:
         raise NotApplicable(f"{name}: __dlpack__ exports it")
     try:
         table.owned(array).release()
-    except BufferError:
+    except (BufferError, AssertionError):  # a failure without an exception has a rule of its own
         return
     except Exception as other:
         raise Broken(f"{name}: the table raises {said(other)}") from other

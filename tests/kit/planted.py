@@ -510,12 +510,14 @@ class KeepsTheProducer(wrong_consumers.Right):
 class Planted(NamedTuple):
     side: str
     target: Any
-    """A class; or the name of a target in this module, whose fault ends the process."""
+    """A class or a target; or the name of one in this module, whose fault ends the process."""
     check: str
     level: str
 
     @property
     def name(self) -> str:
+        if isinstance(self.target, Producer):
+            return self.check
         return self.target if isinstance(self.target, str) else self.target.__name__
 
     @property
@@ -524,6 +526,8 @@ class Planted(NamedTuple):
 
 
 def producer(kind: Any) -> Producer:
+    if isinstance(kind, Producer):
+        return kind
     return Producer(kind, claims="2025.12")
 
 

@@ -16,6 +16,7 @@ from dlshim_testing.every import checks
 from drivers.library import compiler
 from kit import planted
 from kit.planted import PLANTED, Planted
+from kit.planted_more import MORE, Copies, GivesAnAddress
 from kit.test_rules import books, impatient  # noqa: F401
 
 CHECK = {"producer": check_producer, "consumer": check_consumer}
@@ -38,7 +39,7 @@ def nothing_kept() -> Any:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("row", PLANTED, ids=label)
+@pytest.mark.parametrize("row", [*PLANTED, *MORE], ids=label)
 def test_a_planted_fault_is_found_at_its_level(row: Planted) -> None:
     only = f"^{re.escape(row.check)}$"
     if isinstance(row.target, str):
@@ -71,5 +72,17 @@ def test_the_doubles_without_a_fault_break_nothing(side: str, target: Any, rules
     assert {each.rule for each in report.wrong} == rules and not report.errors, str(report)
 
 
+def test_a_copy_of_what_may_not_be_written_needs_no_flag() -> None:
+    """A library that copies for each export gives memory that may be written."""
+    report = check_producer(planted.producer(Copies), only="^read-only-")
+    assert not report.wrong and not report.errors, str(report)
+
+
+def test_an_answer_that_is_no_capsule_is_judged() -> None:
+    """It is no reason to say that the target is wrong, though the claim is asked by it."""
+    report = check_producer(GivesAnAddress, only="^methods$")
+    assert [each.evidence for each in report.failed] == ["__dlpack__ gave int, which is no capsule"]
+
+
 def test_the_table_names_checks() -> None:
-    assert {row.check for row in PLANTED} <= {*checks("producer"), *checks("consumer")}
+    assert {row.check for row in (*PLANTED, *MORE)} <= {*checks("producer"), *checks("consumer")}

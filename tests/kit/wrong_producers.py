@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlshim_testing.doubles import capsules as caps
+from dlshim_testing.doubles.ctable import SetError
 from dlshim_testing.doubles.producers import (
     P3,
     RAISES_FROM_BOOL,
@@ -55,13 +56,33 @@ def _to_object(tensor: int, out: int) -> int:
     return 0
 
 
-caps.keep_for_ever(_to_object)
-IMPORTS = C.cast(_to_object, C.c_void_p).value
+_Allocate = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p, C.c_void_p, C.c_void_p)
+
+
+@_Allocate
+def _allocate(prototype: int, out: int, context: int, set_error: int) -> int:
+    asked = caps.DLTensor.from_address(prototype)
+    dtype = asked.code, asked.bits, asked.lanes
+    if dtype not in caps.DTYPES.values():
+        SetError(set_error)(context, b"BufferError", b"no such dtype")
+        return -1
+    shape = caps.read_int64s(asked.shape, asked.ndim) or ()
+    made = caps.Made(shape, dtype, version=(1, 3))
+    made.handed_out = True
+    C.c_void_p.from_address(out).value = made.address
+    return 0
+
+
+caps.keep_for_ever(_to_object, _allocate)
+IMPORTS, ALLOCATES = (C.cast(each, C.c_void_p).value for each in (_to_object, _allocate))
 
 
 def table(version: tuple[int, int] = (1, 3), **functions: Any) -> Any:
     """A capsule of a table that works, but for these functions."""
-    names = {"managed_tensor_to_py_object_no_sync": IMPORTS} | functions
+    names = {
+        "managed_tensor_to_py_object_no_sync": IMPORTS,
+        "managed_tensor_allocator": ALLOCATES,
+    } | functions
     return table_capsule(c_table(version, **names))
 
 
@@ -695,6 +716,44 @@ class TableHasNoHost(Right):
     __dlpack_c_exchange_api__ = table(current_work_stream=C.cast(_no_stream, C.c_void_p).value)
 
 
+@_Allocate
+def _no_memory(prototype: int, out: int, context: int, set_error: int) -> int:
+    return -1
+
+
+@C.PYFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)
+def _silent(array: int, out: int) -> int:
+    return -1
+
+
+caps.keep_for_ever(_no_memory, _silent)
+
+
+class TableAllocatesNothing(Right):
+    """The allocator fails, and does not say why."""
+
+    __dlpack_c_exchange_api__ = table(managed_tensor_allocator=C.cast(_no_memory, C.c_void_p).value)
+
+
+class TableFailsSilently(Right):
+    """What is refused is refused by the table without an exception."""
+
+    __dlpack_c_exchange_api__ = table(
+        managed_tensor_from_py_object_no_sync=C.cast(_silent, C.c_void_p).value
+    )
+
+    def answer(self, **asked: Any) -> Any:
+        raise BufferError("no such export")
+
+
+class TableLosesBlocks(Right):
+    """Each export by the table loses a block of memory."""
+
+    def table_export(self) -> Any:
+        C.CDLL(None).malloc(200)
+        return super().table_export()
+
+
 # ---- faults of older releases, which no MUST above has ---------------------------------------
 
 
@@ -834,6 +893,9 @@ WRONG: dict[str, Producer] = {
     "table-borrow": wrong(TableOfElsewhere),
     "table-import": wrong(TableCopies),
     "table-stream": wrong(TableHasNoHost),
+    "table-frees": wrong(TableLosesBlocks),
+    "table-allocator": wrong(TableAllocatesNothing),
+    "table-failure": wrong(Right, refused={"sparse": TableFailsSilently}),
 }
 null_data_of_read_only = wrong(
     NullDataOfReadOnly, read_only=lambda: NullDataOfReadOnly(readonly=True)
