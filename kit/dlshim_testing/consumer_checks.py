@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from typing import Any
 
@@ -537,6 +538,25 @@ def producer_goes(c: Consumer, edition: str) -> None:
     insist(known() is None, "the result is gone, and the object that it was made of stays")
 
 
+@check("consumer", "producer-freed", ("capsule",), EDITIONS)
+def capsule_goes(c: Consumer, which: str, edition: str) -> None:
+    """A capsule that was consumed is let go, at the latest with the result."""
+    objects_only(c)
+    capsules: list[Any] = []
+
+    class Keeping(EDITIONS[edition]):  # type: ignore[misc]
+        def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
+            capsules.append(super().__dlpack__(*arguments, **keywords))
+            return capsules[-1]
+
+    made = trial(c, Keeping()).taken()
+    if not made.finish().deleted or not capsules:
+        raise NotApplicable("the memory stays, which another rule judges")
+    gc.collect()
+    kept = any(sys.getrefcount(capsules[at]) > 2 for at in range(len(capsules)))
+    insist(not kept, "the result is gone, and a capsule that was consumed stays")
+
+
 @check("consumer", "gives-back", ("no data",), ((0,), (0, 3)), EDITIONS, risky=True)
 def gives_nothing_back(c: Consumer, which: str, shape: tuple[int, ...], edition: str) -> None:
     record = trial(c, EDITIONS[edition](shape, data=None)).taken().finish()
@@ -1068,9 +1088,23 @@ def copy_false_reaches_the_producer(c: Consumer, which: str) -> None:
     insist(made.refused, "copy=False gives the copy of a producer that was not told copy=False")
 
 
-@check("consumer", "copy-writable", ("plain", "read-only"))
+class NoCopy(Versioned):
+    """A producer of DLPack 1.x that does not know the keyword `copy`: the consumer copies."""
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+        return super().__dlpack__(stream=stream, max_version=max_version)
+
+
+WRITABLE = {
+    "plain": lambda: Versioned(),
+    "read-only": lambda: Versioned(readonly=True),
+    "read-only, of a producer without copy=": lambda: NoCopy(readonly=True),
+}
+
+
+@check("consumer", "copy-writable", WRITABLE)
 def copy_may_be_written(c: Consumer, which: str) -> None:
-    array = Versioned(readonly=which == "read-only")
+    array = WRITABLE[which]()
     made = with_copy(c, array, True).taken()
     seen = observe(made.result)
     if seen.address == array.element_zero or seen.read_only is None:

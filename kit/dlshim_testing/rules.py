@@ -377,7 +377,8 @@ CONSUMER = _rules(
     ("gives-back", MUST, "", HEADER.format("1.1"), _GIVE_BACK,
      "The deleter is called once when the result goes."),
     ("producer-freed", HABIT, "", HEADER.format("1.1"), "",
-     "The object that was imported goes with its last reference when the result is gone."),
+     "The object that was imported, and the capsule, go with their last reference when the "
+     "result is gone."),
     ("gives-back-refused", MUST, "", HEADER.format("1.1"), _GIVE_BACK,
      "The deleter is called once where the consumer refuses, too."),
     ("renames", SHOULD, "2021.12", PYTHON, _TRANSFER, "A consumed capsule has the used name."),

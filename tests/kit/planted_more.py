@@ -1,5 +1,5 @@
-"""More faults that were planted: the ones that the checks let through when a hundred and more new ones
-were put to them.  `MORE` names the check that finds each, as `planted.PLANTED` does."""
+"""Faults that the checks let through when a hundred and more new ones were put to them.
+`MORE` names the check that finds each, as `planted.PLANTED` does."""
 
 from __future__ import annotations
 
@@ -180,6 +180,33 @@ class AnyAnswer(wrong_consumers.Right):
         return answer if isinstance(answer, caps.Capsule) else caps.make((2, 3))
 
 
+class KeepsTheCapsule(wrong_consumers.Right):
+    """The capsule stays for ever, renamed."""
+
+    def take(self, capsule: Any) -> Any:
+        KEPT.append(capsule)
+        return super().take(capsule)
+
+
+class CopiesAreLocked(wrong_consumers.Right):
+    """Its own copy of what may not be written may not be written."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        taken = super().__call__(x, device=device, copy=copy)
+        taken.read_only = self.locked
+        return taken
+
+    def ask(self, x: Any, copy: Any) -> Any:
+        try:
+            return x.__dlpack__(max_version=(1, 0), copy=copy)
+        except TypeError:
+            return x.__dlpack__(max_version=(1, 0))
+
+    def judge(self, view: caps.View) -> None:
+        self.locked = view.readonly
+        super().judge(view)
+
+
 class TakesMajorZero(wrong_consumers.Right):
     def judge_version(self, major: int) -> None:
         if major > 1:
@@ -209,5 +236,12 @@ MORE = [
     Planted("consumer", HidesTheFirstError, "propagates[first-call-Failed]", MUST),
     Planted("consumer", KeepsCopyFalse, "copy-false[of-a-producer-that-copies]", MUST),
     Planted("consumer", AnyAnswer, "no-capsule[given-None]", HABIT),
+    Planted("consumer", KeepsTheCapsule, "producer-freed[capsule-versioned]", HABIT),
+    Planted(
+        "consumer",
+        CopiesAreLocked,
+        "copy-writable[read-only-of-a-producer-without-copy]",
+        SHOULD,
+    ),
     Planted("consumer", TakesMajorZero, "major-zero", HABIT),
 ]
