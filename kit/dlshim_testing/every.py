@@ -13,7 +13,10 @@ MODULES = {
         *("question_checks", "lifetime_checks", "field_checks", "copy_checks"),
         *("device_checks", "table_checks"),
     ),
-    "consumer": ("consumer_checks",),
+    "consumer": (
+        *("taking_checks", "reading_checks", "owning_checks", "version_checks"),
+        *("refusal_checks", "option_checks"),
+    ),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from .catalogue import Broken, NotApplicable, insist
 from .doubles import capsules as caps
 from .doubles import producers
+from .doubles.structs import ANY
 from .partner import Consumer, said
 
 ALIGNED = 64
@@ -309,3 +310,94 @@ def same_values(seen: Seen, array: Any, what: str) -> None:
             f"{what}: {numbers(seen.dtype, seen.elements)[:8]} was read of dtype {seen.dtype}, "
             f"where {numbers(dtype, wanted)[:8]} of dtype {dtype} lies"
         )
+
+
+# ---- what the checks of several subjects share --------------------------------------------------
+
+SOME = ("bool", "int32", "float32", "float64", "complex64")
+FEW = ("float32", "int64")
+
+#: What a struct may lawfully say; the fields of a double.
+LAYOUTS: dict[str, dict[str, Any]] = {
+    name: ANY[name]
+    for name in (
+        "plain", "scalar", "empty", "strides of another order", "broadcast", "rows with gaps",
+        "every second item", "gaps around an extent of one", "odd stride on an extent of one",
+    )
+} | {
+    "vector": {"shape": (5,)},
+    "cube": {"shape": (2, 3, 4)},
+    "cube of another order": {"shape": (2, 3, 4), "strides": (1, 8, 2)},
+    "column": {"shape": (5, 1)},
+    "reversed": {"shape": (5,), "strides": (-1,), "start": 4},
+    "rows reversed": {"strides": (-3, 1), "start": 3},
+    "all alike": {"strides": (0, 0)},
+    "begins at the second element": {"shape": (5,), "start": 1},
+    "one dimension without elements": {"shape": (0,)},
+    "eight dimensions": {"shape": (1, 2, 1, 2, 1, 2, 1, 1)},
+}  # fmt: skip
+
+VECTORS = (2, 32, 4)  # four floats are one element
+
+REFUSABLE: dict[str, dict[str, Any]] = {
+    "vectors": {"dtype": VECTORS},
+    "unknown code": {"dtype": (99, 8, 1)},
+    "reversed": LAYOUTS["reversed"],
+    "broadcast": LAYOUTS["broadcast"],
+    "rows with gaps": LAYOUTS["rows with gaps"],
+    "unknown device": {"device": (99, 0)},
+    "opaque": {"dtype": (3, 64, 1)},
+}
+
+
+def edition_is_taken(c: Consumer, edition: str, dtype: str = "float32") -> None:
+    """NotApplicable where not even a plain array of this edition is taken: other rules say so."""
+    if refused := trial(c, EDITIONS[edition](dtype=dtype)).refused:
+        raise NotApplicable(f"a plain {dtype} is refused, too: {refused.text}")
+
+
+def is_taken(c: Consumer, array: Any, what: str) -> None:
+    made = trial(c, array)
+    insist(not made.refused, f"{what}: {made.refused and made.refused.text}")
+    same_values(observe(made.result), array, what)
+
+
+def objects_only(c: Consumer) -> None:
+    if c.wants != "object":
+        raise NotApplicable("the consumer takes capsules, and asks nobody")
+
+
+def bound_by_from_dlpack(c: Consumer) -> None:
+    objects_only(c)
+    if not c.is_from_dlpack:
+        raise NotApplicable("the function is not the standard's from_dlpack")
+
+
+def calls_of(c: Consumer, array: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    objects_only(c)
+    trial(c, array)
+    if not array.calls:
+        raise NotApplicable("the consumer never calls __dlpack__")
+    return array.calls
+
+
+def read_rightly(c: Consumer, array: Any, what: str) -> None:
+    made = trial(c, array).taken()
+    same_values(observe(made.result), array, what)
+
+
+def versioned_is_taken(c: Consumer, array: Any, what: str) -> Trial:
+    """What only a struct of DLPack 1.x can say."""
+    edition_is_taken(c, "versioned", array.dtype)
+    made = trial(c, array)
+    if not array.exports or array.last.name != caps.VERSIONED:
+        raise NotApplicable("the consumer asks for DLPack 0.x")
+    insist(not made.refused, f"{what}: {made.refused and made.refused.text}")
+    return made
+
+
+def with_copy(c: Consumer, array: Any, copy: bool) -> Trial:
+    bound_by_from_dlpack(c)
+    if trial(c, Versioned(), copy=None).refused:
+        raise NotApplicable("the consumer does not know the keyword copy")
+    return trial(c, array, copy=copy)

@@ -1,0 +1,122 @@
+"""The keywords of `from_dlpack`: `copy` and `device`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .catalogue import NotApplicable, check, insist
+from .doubles import capsules as caps
+from .imports import (
+    EDITIONS,
+    FEW,
+    LAYOUTS,
+    Versioned,
+    bound_by_from_dlpack,
+    edition_is_taken,
+    observe,
+    same_values,
+    trial,
+    with_copy,
+)
+from .partner import Consumer, akin, said
+
+KEYWORDS = {
+    "copy=None": {"copy": None},
+    "device=None": {"device": None},
+    "both": {"device": None, "copy": None},
+}
+
+
+@check("consumer", "copy-keyword", KEYWORDS)
+def has_keywords(c: Consumer, which: str) -> None:
+    bound_by_from_dlpack(c)
+    edition_is_taken(c, "versioned")
+    refused = trial(c, Versioned(), **KEYWORDS[which]).refused
+    insist(not refused, f"{which}: {refused and refused.text}")
+
+
+@check("consumer", "unknown-device", ("nonsense",))
+def unknown_device(c: Consumer, which: str) -> None:
+    bound_by_from_dlpack(c)
+    if trial(c, Versioned(), device=None).refused:
+        raise NotApplicable("the consumer does not know the keyword device")
+    made = trial(c, Versioned(), device="no such device")
+    insist(made.refused, "device='no such device' is taken")
+
+
+@check("consumer", "copy-true", ("plain", "rows with gaps", "cube"), EDITIONS)
+def copy_true(c: Consumer, layout: str, edition: str) -> None:
+    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), True).taken()
+    seen = observe(made.result)
+    insist(seen.address != made.array.element_zero, "copy=True gives the producer's memory")
+    same_values(seen, made.array, "the copy")
+
+
+@check("consumer", "copy-false", ("plain", "rows with gaps", "cube", "reversed"), EDITIONS)
+def copy_false(c: Consumer, layout: str, edition: str) -> None:
+    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), False)
+    if made.refused:
+        kind, text, _ = made.refused
+        if issubclass(kind, TypeError):
+            raise NotApplicable(f"the producer does not know the keyword copy: {text}")
+        if trial(c, EDITIONS[edition](**LAYOUTS[layout])).refused:
+            raise NotApplicable("it is refused without copy=False, too")
+        insist(issubclass(kind, BufferError | ValueError), f"copy=False: {text}")
+        return
+    seen = observe(made.result)
+    insist(seen.address == made.array.element_zero, "copy=False gives a copy")
+
+
+class Copying(Versioned):
+    """A producer that can only copy: `copy=False` is refused, and other exports are copies."""
+
+    def __dlpack__(self, *, copy: Any = None, **keywords: Any) -> Any:
+        if copy is False:
+            self.calls.append(((), {"copy": False, **keywords}))
+            raise BufferError("each export is a copy")
+        self.flags = caps.IS_COPIED
+        return super().__dlpack__(**keywords)
+
+
+@check("consumer", "copy-false", ("of a producer that copies",))
+def copy_false_reaches_the_producer(c: Consumer, which: str) -> None:
+    made = with_copy(c, Copying(), False)
+    insist(made.refused, "copy=False gives the copy of a producer that was not told copy=False")
+
+
+class NoCopy(Versioned):
+    """A producer of DLPack 1.x that does not know the keyword `copy`: the consumer copies."""
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+        return super().__dlpack__(stream=stream, max_version=max_version)
+
+
+WRITABLE = {
+    "plain": lambda: Versioned(),
+    "read-only": lambda: Versioned(readonly=True),
+    "read-only, of a producer without copy=": lambda: NoCopy(readonly=True),
+}
+
+
+@check("consumer", "copy-writable", WRITABLE)
+def copy_may_be_written(c: Consumer, which: str) -> None:
+    array = WRITABLE[which]()
+    made = with_copy(c, array, True).taken()
+    seen = observe(made.result)
+    if seen.address == array.element_zero or seen.read_only is None:
+        raise NotApplicable("no copy, or a result that cannot say whether it may be written")
+    if seen.read_only and observe(trial(c, Versioned()).taken().result).read_only:
+        raise NotApplicable("what the library makes may never be written")
+    insist(not seen.read_only, f"the copy of a {which} array may not be written")
+
+
+@check("consumer", "same-device", FEW, EDITIONS)
+def stays_on_its_device(c: Consumer, dtype: str, edition: str) -> None:
+    bound_by_from_dlpack(c)
+    made = trial(c, EDITIONS[edition](dtype=dtype)).taken()
+    try:
+        kind, index = made.result.__dlpack_device__()
+        found = int(getattr(kind, "value", kind)), int(index)
+    except Exception as error:
+        raise NotApplicable(f"the result does not tell its device: {said(error)}") from error
+    insist(akin(found, caps.CPU), f"memory of the device (1, 0) became an array of {found}")
