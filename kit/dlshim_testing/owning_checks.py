@@ -126,8 +126,9 @@ def capsule_goes(c: Consumer, which: str, edition: str) -> None:
     """A capsule that was consumed is let go, at the latest with the result."""
     objects_only(c)
     capsules: list[Any] = []
+    kind: Any = EDITIONS[edition]
 
-    class Keeping(EDITIONS[edition]):  # type: ignore[misc]
+    class Keeping(kind):
         def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
             capsules.append(super().__dlpack__(*arguments, **keywords))
             return capsules[-1]
