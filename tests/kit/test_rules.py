@@ -163,7 +163,11 @@ def test_no_more_is_touched_than_the_struct_tells(target: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [wrong_producers.FreesLate, wrong_producers.FreesOnAThread])
-def test_memory_that_goes_later_is_not_blamed_on_the_deleter(kind: Any) -> None:
+def test_memory_that_goes_later_is_not_blamed_on_the_deleter(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind is wrong_producers.FreesOnAThread:  # more memory would take no more than more time
+        monkeypatch.setattr(lifetime_checks, "KEPT_BYTES", 1 << 27)
     try:
         report = check_producer(wrong_producers.wrong(kind), only="^deleter-frees")
         assert {each.status for each in report.findings} == {catalogue.PASS}, str(report)

@@ -6,7 +6,6 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from dlshim_testing.partner import Consumer, Producer
 from dlshim_testing.running import TargetError
 from drivers.library import compiler
 from kit import wrong_producers
-from kit.test_plugin import python_m, refused, run, started
+from kit.hanging import LIMIT
+from kit.test_plugin import python_m, refused, run
 from kit.test_rules import books  # noqa: F401
 
 HEAD = (
@@ -345,67 +345,7 @@ def test_the_command_has_the_name_of_the_public_module_too(tmp_path: Path) -> No
     assert "no_such" in told[1]
 
 
-# ---- targets that hang: their runs wait for limits of time, beside the tests above -----------
-
-HANGS = """
-import ctypes, time
-from dlshim_testing.doubles import capsules
-from kit.wrong_producers import Right
-
-class Hangs(Right):
-    def __dlpack__(self, **asked):
-        if asked.get("copy"):
-            time.sleep(3600)
-        return super().__dlpack__(**asked)
-
-class AlwaysHangs(Right):
-    def __dlpack__(self, **asked):
-        ctypes.PyDLL(None).sleep(3600)  # it keeps the GIL
-"""
-KILLED = """
-import os
-from dlshim_testing.running import Elsewhere
-chosen = Elsewhere('producer', 'mine:AlwaysHangs', '2025.12', timeout={limit})
-chosen._send('methods')
-print(chosen._child.pid, flush=True)
-os.kill(os.getpid(), 9)
-"""
-#: The start of Python and of the kit does not count: a busy machine must do no more in this time
-#: than import mine.py, or one check that takes a thousandth of it.
-LIMIT = "10"
-ALWAYS = ("dlshim_testing", "--producer=mine:AlwaysHangs", f"--timeout={LIMIT}")
-ALWAYS += ("--only=^(dtype|shape)",)
-#: A test of this file -> the command whose end it looks at.
-WAITING = {
-    "test_a_check_that_hangs_fails_and_the_rest_is_run": (
-        *("pytest", "-p", "dlshim_testing.plugin", "--dlpack-producer=mine:Hangs"),
-        *(f"--dlpack-timeout={LIMIT}", "-k"),
-        "copied-flag[whole] or copied-flag[cube] or copy-false[whole-bare]",
-    ),
-    "test_a_target_that_always_hangs_does_not_hold_the_run_up": (*ALWAYS, "--claims=2025.12"),
-    "test_a_target_that_hangs_when_it_is_asked_what_it_claims_ends_the_run": ALWAYS,
-    "test_a_child_ends_by_itself_where_nobody_waits_for_it": ("killed",),
-}
-
-
-@pytest.fixture(scope="module")
-def hanging_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("hanging")
-    (folder / "mine.py").write_text(HANGS)
-    (folder / "killed.py").write_text(KILLED.format(limit=LIMIT))
-    return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def hanging(request: pytest.FixtureRequest, hanging_folder: Path) -> Iterator[Any]:
-    """The processes, which begin with the first test of this file: nobody waits for them but the
-    tests at its end."""
-    wanted = {each.name for each in request.session.items} & {*WAITING}
-    children = {name: started(hanging_folder, *WAITING[name]) for name in sorted(wanted)}
-    yield children
-    for child in children.values():
-        child.kill()
-        child.communicate()
+# ---- targets that hang: `hanging` starts their commands with the first test of this folder -----
 
 
 @pytest.fixture

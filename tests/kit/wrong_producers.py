@@ -407,7 +407,7 @@ class FreesLate(Right):
 
 
 class FreesOnAThread(Right):
-    """Large memory that was given back goes one second later, on another thread."""
+    """Large memory that was given back goes half a second later, on another thread."""
 
     FREED: list[Any] = []
 
@@ -415,7 +415,7 @@ class FreesOnAThread(Right):
         if C.sizeof(self.memory) > 8000:
             self.FREED.append(self.memory)
             if len(self.FREED) == 1:
-                threading.Timer(1, self.FREED.clear).start()
+                threading.Timer(0.5, self.FREED.clear).start()
 
 
 class WrongShape(Right):
