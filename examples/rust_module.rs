@@ -40,6 +40,7 @@ mod python {
         pub fn PyErr_Clear();
         pub fn PyErr_ExceptionMatches(kind: *mut Object) -> c_int;
         pub fn PyErr_Fetch(kind: *mut *mut Object, e: *mut *mut Object, tb: *mut *mut Object);
+        pub fn PyErr_Format(kind: *mut Object, format: *const c_char, ...) -> *mut Object;
         pub fn PyErr_NoMemory() -> *mut Object;
         pub fn PyErr_NormalizeException(k: *mut *mut Object, e: *mut *mut Object, tb: *mut *mut Object);
         pub fn PyErr_Occurred() -> *mut Object;
@@ -196,6 +197,25 @@ mod dlshim {
         is
     }
 
+    /// Set the ImportError that says what to install, and which version is.  package may be NULL.
+    unsafe fn refuse(package: *mut Object) {
+        PyErr_Clear();
+        let mut version = null_mut();
+        if !package.is_null() {
+            version = PyObject_GetAttrString(package, c("__version__\0"));
+        }
+        if version.is_null() {
+            let text = "this module needs the Python package dlshim, 0.1.0 or newer: \
+                        pip install --upgrade \"dlshim>=0.1.0\"\0";
+            PyErr_SetString(PyExc_ImportError, c(text));
+        } else {
+            let text = "this module needs the Python package dlshim, 0.1.0 or newer, and %S is \
+                        installed: pip install --upgrade \"dlshim>=0.1.0\"\0";
+            PyErr_Format(PyExc_ImportError, c(text), version);
+            Py_DecRef(version);
+        }
+    }
+
     /// Fetch the table, as dlshim_load() does; false with an exception.  Needs the GIL.
     pub unsafe fn load() -> bool {
         let (mut capsule, mut table) = (null_mut(), null_mut() as *mut Table);
@@ -206,26 +226,24 @@ mod dlshim {
         if !capsule.is_null() {
             table = PyCapsule_GetPointer(capsule, c("dlshim._c_api_v1\0")) as *mut Table;
             Py_DecRef(capsule);
-        } else if package.is_null() && is_missing() {
-            PyErr_Clear();
-        } else if !package.is_null() && PyErr_ExceptionMatches(PyExc_AttributeError) != 0 {
-            PyErr_Clear();
+        }
+        let is = !table.is_null()
+            && (*table).abi == ABI
+            && (*table).size as usize >= size_of::<Table>();
+        if is {
+            TABLE.store(table, Ordering::Release);
+        } else if PyErr_Occurred().is_null()
+            || match package.is_null() {
+                true => is_missing(),
+                false => PyErr_ExceptionMatches(PyExc_AttributeError) != 0,
+            }
+        {
+            refuse(package);
         }
         if !package.is_null() {
             Py_DecRef(package);
         }
-        if !table.is_null() && (*table).abi == ABI {
-            if (*table).size as usize >= size_of::<Table>() {
-                TABLE.store(table, Ordering::Release);
-                return true;
-            }
-        }
-        if PyErr_Occurred().is_null() {
-            let text = "this module needs the Python package dlshim, 0.1.0 or newer: \
-                        pip install --upgrade \"dlshim>=0.1.0\"\0";
-            PyErr_SetString(PyExc_ImportError, c(text));
-        }
-        false
+        is
     }
 
     impl Array {
@@ -304,17 +322,22 @@ mod dlshim {
         drop(Box::from_raw(values as *mut Vec<T>));
     }
 
-    /// The vector as a dlshim.Tensor, which every library takes; NULL with a Python exception.
-    pub unsafe fn export<T>(values: Vec<T>, dtype: DType) -> *mut Object {
-        let length = values.len() as i64;
+    /// The vector as a dlshim.Tensor, row-major, which every library takes; NULL with a Python
+    /// exception.
+    pub unsafe fn export<T>(values: Vec<T>, shape: &[i64], dtype: DType) -> *mut Object {
+        let size = shape.iter().try_fold(1i64, |size, extent| size.checked_mul(*extent));
+        if size != Some(values.len() as i64) {
+            PyErr_SetString(PyExc_ValueError, c("the vector has not as many elements as its shape\0"));
+            return null_mut();
+        }
         let values = Box::new(values);
         let array = Array {
             data: values.as_ptr() as *mut c_void,
             device_type: 1,
             device_id: 0,
-            ndim: 1,
+            ndim: shape.len() as i32,
             dtype,
-            shape: &length,
+            shape: shape.as_ptr(),
             strides: null(),
             byte_offset: 0,
         };
@@ -397,7 +420,7 @@ unsafe extern "C" fn ramp(_: *mut Object, arg: *mut Object) -> *mut Object {
         return PyErr_NoMemory();
     }
     values.extend((0..n).map(|i| i as f64));
-    dlshim::export(values, FLOAT64)
+    dlshim::export(values, &[n], FLOAT64)
 }
 
 fn method(name: &'static str, function: Function, flags: i32) -> Method {
