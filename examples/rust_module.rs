@@ -85,7 +85,8 @@ mod dlshim {
     }
     pub const FLOAT64: DType = DType { code: 2, bits: 64, lanes: 1 };
 
-    /// DLTensor by another name.  Strides count elements and are never NULL in what you receive.
+    /// DLTensor by another name.  Strides count elements; of what you receive with dimensions they are
+    /// never NULL.
     #[repr(C)]
     #[derive(Clone, Copy)]
     pub struct Array {

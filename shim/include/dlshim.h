@@ -31,7 +31,7 @@ typedef struct {
 } dlshim_dtype;
 
 /* As DLTensor: copy it there with memcpy.  strides count elements.  Of memory that dlshim gives
- * they are never NULL; of memory that you give, NULL is row-major. */
+ * they are never NULL where there are dimensions; of memory that you give, NULL is row-major. */
 typedef struct {
     void *data;
     int32_t device_type, device_id;
