@@ -582,7 +582,6 @@ run_once(dls_exchange *x, dls_export_kind kind)
     if (!dls_hold_is_empty(&resolved.made)) {
         dls_hold_drop(&resolved.made, DLS_ATTACHED);
     }
-    clear_run(x);
     return given;
 }
 
@@ -631,6 +630,7 @@ dls_exchange_run(dls_exchange *x, dls_export_kind kind)
     if (!lost) {
         return given;
     }
+    clear_run(x);
     return dls_exchange_prepare(x) == 0 ? run_once(x, kind) : NULL;
 }
 

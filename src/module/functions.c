@@ -236,6 +236,13 @@ asks_copy(const dls_state *state, PyObject *const *args, PyObject *kwnames)
            && PyTuple_GetItem(kwnames, 0) == state->names.copy;
 }
 
+/* Is the object itself asked, and not its inner array or its author's methods? */
+static bool
+asks_itself(const dls_plan *plan)
+{
+    return plan->offers != 0 && plan->inner == NULL && !plan->is_decorated;
+}
+
 static PyObject *
 from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
@@ -245,15 +252,19 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     }
     bool fast = kwnames == NULL || asks_copy(state, args, kwnames);
     dls_plan *plan = fast ? dls_plan_known(state, args[0]) : NULL;
-    if (plan != NULL) {
-        unsigned form = dls_fast_form_of(plan, true);
-        if (form != 0) {
-            return (kwnames == NULL ? dls_fast_tensor
-                                    : dls_fast_tensor_copy)(state, plan, args[0], form);
-        }
-        dls_plan_drop(plan);
+    if (plan == NULL) {
+        return tensor_of(state, args, kwnames);
     }
-    return tensor_of(state, args, kwnames);
+    unsigned form = dls_fast_form_of(plan, true);
+    if (form != 0) {
+        return (kwnames == NULL ? dls_fast_tensor
+                                : dls_fast_tensor_copy)(state, plan, args[0], form);
+    }
+    PyObject *tensor = asks_itself(plan) ? dls_export_tensor(state, plan, args[0], NULL,
+                                                             kwnames == NULL ? -1 : 1)
+                                         : tensor_of(state, args, kwnames);
+    dls_plan_drop(plan);
+    return tensor;
 }
 
 /* Read max_version, which is a keyword of consumers and no option, into the request.
