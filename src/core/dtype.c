@@ -30,11 +30,11 @@ typedef struct {
     uint8_t bits;
     char kind;          /* array interface; 0 = none (NumPy says 'V') */
     const char *format; /* PEP 3118; NULL = none */
-    const char *arrow;  /* a format of Arrow with the same memory; NULL = none */
+    char arrow[2];      /* a format of Arrow with the same memory; "" = none */
 } dtype_row;
 
 static const dtype_row dtype_table[] = {
-    {"bool", dl_kDLBool, 8, 'b', "?", NULL},
+    {"bool", dl_kDLBool, 8, 'b', "?", ""},
     {"int8", dl_kDLInt, 8, 'i', "b", "c"},
     {"int16", dl_kDLInt, 16, 'i', "h", "s"},
     {"int32", dl_kDLInt, 32, 'i', "i", "i"},
@@ -46,27 +46,27 @@ static const dtype_row dtype_table[] = {
     {"float16", dl_kDLFloat, 16, 'f', "e", "e"},
     {"float32", dl_kDLFloat, 32, 'f', "f", "f"},
     {"float64", dl_kDLFloat, 64, 'f', "d", "g"},
-    {"complex64", dl_kDLComplex, 64, 'c', "Zf", NULL},
-    {"complex128", dl_kDLComplex, 128, 'c', "Zd", NULL},
-    {"bfloat16", dl_kDLBfloat, 16, 0, NULL, NULL},
-    {"complex32", dl_kDLComplex, 32, 0, NULL, NULL},
-    {"float8_e3m4", dl_kDLFloat8_e3m4, 8, 0, NULL, NULL},
-    {"float8_e4m3", dl_kDLFloat8_e4m3, 8, 0, NULL, NULL},
-    {"float8_e4m3b11fnuz", dl_kDLFloat8_e4m3b11fnuz, 8, 0, NULL, NULL},
-    {"float8_e4m3fn", dl_kDLFloat8_e4m3fn, 8, 0, NULL, NULL},
-    {"float8_e4m3fnuz", dl_kDLFloat8_e4m3fnuz, 8, 0, NULL, NULL},
-    {"float8_e5m2", dl_kDLFloat8_e5m2, 8, 0, NULL, NULL},
-    {"float8_e5m2fnuz", dl_kDLFloat8_e5m2fnuz, 8, 0, NULL, NULL},
-    {"float8_e8m0fnu", dl_kDLFloat8_e8m0fnu, 8, 0, NULL, NULL},
-    {"float6_e2m3fn", dl_kDLFloat6_e2m3fn, 6, 0, NULL, NULL},
-    {"float6_e3m2fn", dl_kDLFloat6_e3m2fn, 6, 0, NULL, NULL},
-    {"float4_e2m1fn", dl_kDLFloat4_e2m1fn, 4, 0, NULL, NULL},
-    {"int4", dl_kDLInt, 4, 0, NULL, NULL},
-    {"uint4", dl_kDLUInt, 4, 0, NULL, NULL},
-    {"int2", dl_kDLInt, 2, 0, NULL, NULL},
-    {"uint2", dl_kDLUInt, 2, 0, NULL, NULL},
-    {"int1", dl_kDLInt, 1, 0, NULL, NULL},
-    {"uint1", dl_kDLUInt, 1, 0, NULL, NULL},
+    {"complex64", dl_kDLComplex, 64, 'c', "Zf", ""},
+    {"complex128", dl_kDLComplex, 128, 'c', "Zd", ""},
+    {"bfloat16", dl_kDLBfloat, 16, 0, NULL, ""},
+    {"complex32", dl_kDLComplex, 32, 0, NULL, ""},
+    {"float8_e3m4", dl_kDLFloat8_e3m4, 8, 0, NULL, ""},
+    {"float8_e4m3", dl_kDLFloat8_e4m3, 8, 0, NULL, ""},
+    {"float8_e4m3b11fnuz", dl_kDLFloat8_e4m3b11fnuz, 8, 0, NULL, ""},
+    {"float8_e4m3fn", dl_kDLFloat8_e4m3fn, 8, 0, NULL, ""},
+    {"float8_e4m3fnuz", dl_kDLFloat8_e4m3fnuz, 8, 0, NULL, ""},
+    {"float8_e5m2", dl_kDLFloat8_e5m2, 8, 0, NULL, ""},
+    {"float8_e5m2fnuz", dl_kDLFloat8_e5m2fnuz, 8, 0, NULL, ""},
+    {"float8_e8m0fnu", dl_kDLFloat8_e8m0fnu, 8, 0, NULL, ""},
+    {"float6_e2m3fn", dl_kDLFloat6_e2m3fn, 6, 0, NULL, ""},
+    {"float6_e3m2fn", dl_kDLFloat6_e3m2fn, 6, 0, NULL, ""},
+    {"float4_e2m1fn", dl_kDLFloat4_e2m1fn, 4, 0, NULL, ""},
+    {"int4", dl_kDLInt, 4, 0, NULL, ""},
+    {"uint4", dl_kDLUInt, 4, 0, NULL, ""},
+    {"int2", dl_kDLInt, 2, 0, NULL, ""},
+    {"uint2", dl_kDLUInt, 2, 0, NULL, ""},
+    {"int1", dl_kDLInt, 1, 0, NULL, ""},
+    {"uint1", dl_kDLUInt, 1, 0, NULL, ""},
 };
 
 #define ROWS (sizeof dtype_table / sizeof dtype_table[0])
@@ -198,15 +198,16 @@ const char *
 dls_dtype_arrow(dl_dtype dtype)
 {
     const dtype_row *row = find_row(dtype);
-    return row != NULL && dtype.lanes == 1 ? row->arrow : NULL;
+    bool said = row != NULL && dtype.lanes == 1 && row->arrow[0] != '\0';
+    return said ? row->arrow : NULL;
 }
 
 int
 dls_dtype_from_arrow(const char *format, dl_dtype *out)
 {
-    for (size_t i = 0; i < ROWS; i++) {
-        const char *arrow = dtype_table[i].arrow; /* one letter each */
-        if (arrow != NULL && arrow[0] == format[0] && format[1] == '\0') {
+    bool letter = format[0] != '\0' && format[1] == '\0';
+    for (size_t i = 0; letter && i < ROWS; i++) {
+        if (dtype_table[i].arrow[0] == format[0]) {
             *out = dtype_of(&dtype_table[i]);
             return 1;
         }
