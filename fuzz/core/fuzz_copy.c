@@ -46,10 +46,12 @@ take_layout(input *in, layout *made)
             made->strides[i] *= (wish >> 2) % 7 - 3;
         }
     }
-    return dls_layout_span(made->ndim, made->shape,
-                           made->no_strides ? NULL : made->strides, made->itemsize,
-                           &made->low, &made->high, &err)
-               == DLS_OK
+    int64_t count;
+    return dls_layout_count(made->ndim, made->shape, &count, &err) == DLS_OK
+           && dls_layout_span(made->ndim, made->shape,
+                              made->no_strides ? NULL : made->strides, count,
+                              made->itemsize, &made->low, &made->high, &err)
+                  == DLS_OK
            && made->high - made->low <= SPAN;
 }
 

@@ -189,8 +189,8 @@ compare_layout(const dl_tensor *t, const dls_scan *scan)
     INSIST(count == scan->count);
     INSIST(dls_layout_is_contiguous(t->ndim, t->shape, t->strides)
            == (scan->contiguous || t->strides == NULL));
-    int code = dls_layout_span(t->ndim, t->shape, t->strides, scan->itemsize, &low,
-                               &high, &err);
+    int code = dls_layout_span(t->ndim, t->shape, t->strides, count, scan->itemsize,
+                               &low, &high, &err);
     INSIST(code == DLS_OK && low <= 0 && high >= 0 && (count == 0) == (high == 0));
     if (scan->contiguous) {
         INSIST(low == 0 && high == count * scan->itemsize);

@@ -29,7 +29,7 @@ typedef struct {
     dls_axis *axes; /* outermost first */
 } dls_traversal;
 
-/* Find the axes of a tensor that has elements, and whose shape dls_layout_span
+/* Find the axes of a tensor that has elements, and whose span dls_layout_span
  * accepted.  DLS_OK: the caller frees walk->axes (dls_free).  DLS_ENOMEM: there is
  * nothing to free. */
 int dls_traversal_plan(dls_traversal *walk, const dl_tensor *tensor, int64_t itemsize);

@@ -78,13 +78,10 @@ reach(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t *below
 
 int
 dls_layout_span(int32_t ndim, const int64_t *shape, const int64_t *strides,
-                int64_t itemsize, int64_t *low, int64_t *high, dls_error *err)
+                int64_t count, int64_t itemsize, int64_t *low, int64_t *high,
+                dls_error *err)
 {
-    int64_t count, below = 0, above, span;
-    int code = dls_layout_count(ndim, shape, &count, err);
-    if (code != DLS_OK) {
-        return code;
-    }
+    int64_t below = 0, above, span;
     *low = 0;
     *high = 0;
     if (count == 0) {
@@ -177,8 +174,8 @@ check_span(const dl_tensor *tensor, const dls_scan *scan, dls_error *err)
     if (scan->contiguous) {
         return DLS_OK;
     }
-    return dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, scan->itemsize,
-                           &low, &high, err);
+    return dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, scan->count,
+                           scan->itemsize, &low, &high, err);
 }
 
 int

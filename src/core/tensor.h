@@ -46,11 +46,12 @@ void dls_layout_row_major(int32_t ndim, const int64_t *shape, int64_t *strides);
 bool dls_layout_is_contiguous(int32_t ndim, const int64_t *shape,
                               const int64_t *strides);
 
-/* The bytes that a tensor touches, relative to element zero: *low <= 0 is the lowest,
- * *high is one past the highest.  Both are 0 for empty tensors.  DLS_EBUFFER on
- * overflow. */
+/* The bytes that a tensor of `count` elements (dls_layout_count) touches, relative to
+ * element zero: *low <= 0 is the lowest, *high is one past the highest.  Both are 0 for
+ * empty tensors.  DLS_EBUFFER on overflow. */
 int dls_layout_span(int32_t ndim, const int64_t *shape, const int64_t *strides,
-                    int64_t itemsize, int64_t *low, int64_t *high, dls_error *err);
+                    int64_t count, int64_t itemsize, int64_t *low, int64_t *high,
+                    dls_error *err);
 
 /* The facts that dls_tensor_scan finds about a tensor that it accepts. */
 typedef struct {

@@ -290,8 +290,8 @@ dls_reading_finish(dls_reading *reading)
     if (divide_strides(reading, count == 0) < 0) {
         return -1;
     }
-    if (dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, reading->itemsize,
-                        &reading->low, &reading->high, &err)
+    if (dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, count,
+                        reading->itemsize, &reading->low, &reading->high, &err)
         != DLS_OK) {
         return dls_reading_fail(reading, "%s", err.text);
     }

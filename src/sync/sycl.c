@@ -164,8 +164,8 @@ fetch_part(const fetcher *f, char *dst, dl_tensor part)
     int64_t count, low, high;
     dls_error err;
     if (dls_layout_count(part.ndim, part.shape, &count, &err) != DLS_OK
-        || dls_layout_span(part.ndim, part.shape, part.strides, f->itemsize, &low,
-                           &high, &err)
+        || dls_layout_span(part.ndim, part.shape, part.strides, count, f->itemsize,
+                           &low, &high, &err)
                != DLS_OK) {
         return dls_refuse_error(f->state, f->source, &err);
     }
