@@ -15,20 +15,26 @@
 PyObject *
 dls_arrow_call(const dls_reading *reading)
 {
-    return PyObject_CallFunctionObjArgs(reading->given, NULL);
+    PyObject *args[] = {NULL, reading->obj};
+    return reading->given != NULL
+               ? PyObject_CallFunctionObjArgs(reading->given, NULL)
+               : dls_compat.PyObject_VectorcallMethod(dls_reading_attribute(reading),
+                                                      &args[1],
+                                                      1 | DLS_VECTORCALL_OFFSET, NULL);
 }
 
 void *
 dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name)
 {
-    if (capsule == NULL || !PyCapsule_IsValid(capsule, name)) {
+    void *given = capsule != NULL ? PyCapsule_GetPointer(capsule, name) : NULL;
+    if (given == NULL) {
+        PyErr_Clear(); /* which names what is no capsule, or has another name */
         dls_reading_fail(reading,
                          "a capsule named '%s' was expected; the producer has to be "
                          "corrected",
                          name);
-        return NULL;
     }
-    return PyCapsule_GetPointer(capsule, name);
+    return given;
 }
 
 int

@@ -94,6 +94,29 @@ drop_given(dls_reading *reading)
     }
 }
 
+/* A call by name has failed: because there is no such method, or None in its place?
+ * Then the exception, which says only that, is cleared. */
+static bool
+is_missing(const dls_reading *reading)
+{
+    PyObject *method = NULL;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)
+        && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+        return false;
+    }
+    PyObject *error = dls_error_take();
+    int found = dls_get_optional(reading->obj, dls_reading_attribute(reading), &method);
+    bool missing = found == 0 || method == Py_None;
+    Py_XDECREF(method);
+    if (found <= 0 || missing) {
+        Py_XDECREF(error);
+    }
+    else {
+        dls_error_restore(error);
+    }
+    return missing;
+}
+
 int
 dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                const dls_request *request, dls_acquired *acquired,
@@ -106,11 +129,15 @@ dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                            .request = request,
                            .acquired = acquired,
                            .p = p};
-    int attribute = dls_protocol_attributes[protocol];
     assert(reading.row->read != NULL);
-    int got = attribute == DLS_NAME_INDEX_NONE
+    if (dls_protocol_is_arrow(protocol)) {
+        int came = fill_acquired(&reading);
+        return came < 0 && is_missing(&reading) ? 0 : came;
+    }
+    int got = dls_protocol_attributes[protocol] == DLS_NAME_INDEX_NONE
                   ? dls_compat.PyObject_CheckBuffer(obj)
-                  : dls_get_optional(obj, state->all_names[attribute], &reading.given);
+                  : dls_get_optional(obj, dls_reading_attribute(&reading),
+                                     &reading.given);
     /* A class says None if it does not offer a protocol of its base. */
     if (got > 0) {
         got = reading.given != Py_None ? fill_acquired(&reading) : 0;

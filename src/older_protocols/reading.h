@@ -42,7 +42,9 @@ struct dls_reading {
     PyObject *obj;         /* the object that is read */
     dls_protocol protocol; /* named in messages */
     const dls_older_protocol *row;
-    PyObject *given; /* the value of the attribute; NULL: the protocol has none */
+    /* The value of the attribute; NULL: the protocol has none, or (Arrow) the reader
+     * calls it by its name. */
+    PyObject *given;
     /* The entries of a dict, strong, set by dls_dict_open; NULL: missing or None. */
     PyObject *entries[DLS_ENTRY_COUNT];
     const dls_request *request;
@@ -52,6 +54,13 @@ struct dls_reading {
     int64_t itemsize;       /* bytes of one element, set with the dtype */
     int64_t low, high; /* bytes touched, relative to data, set by dls_reading_finish */
 };
+
+/* The name of the protocol's attribute, borrowed; not for one that has none. */
+static inline PyObject *
+dls_reading_attribute(const dls_reading *reading)
+{
+    return reading->state->all_names[dls_protocol_attributes[reading->protocol]];
+}
 
 /* BufferError "'pkg.Type' object: <protocol>: <text>".  Always -1. */
 int dls_reading_fail(const dls_reading *reading, const char *format, ...);
