@@ -231,14 +231,17 @@ judge_decimal(dls_arrow_column *column, const char *format)
 static int64_t
 number_after(const char *format, const char *prefix)
 {
-    size_t skip = strlen(prefix);
-    char *end;
-    if (strncmp(format, prefix, skip) != 0 || format[skip] < '0'
-        || format[skip] > '9') {
+    while (*prefix != '\0' && *format == *prefix) {
+        format++, prefix++;
+    }
+    if (*prefix != '\0' || *format == '\0') {
         return -1;
     }
-    long long number = strtoll(format + skip, &end, 10);
-    return *end == '\0' && number <= INT32_MAX ? number : -1;
+    int64_t number = 0;
+    for (; *format >= '0' && *format <= '9' && number <= INT32_MAX; format++) {
+        number = 10 * number + (*format - '0');
+    }
+    return *format == '\0' && number <= INT32_MAX ? number : -1;
 }
 
 int64_t
@@ -402,6 +405,15 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
     return strncmp(format, DECIMAL, strlen(DECIMAL)) == 0
                ? judge_decimal(column, format)
                : refuse_type(column, schema, name.at != NULL);
+}
+
+bool
+dls_arrow_is_number(const arrow_schema *schema)
+{
+    dl_dtype dtype;
+    return schema->release != NULL && schema->format != NULL && schema->metadata == NULL
+           && schema->dictionary == NULL
+           && dls_dtype_from_arrow(schema->format, &dtype);
 }
 
 static int

@@ -5,6 +5,7 @@
  * Tests: tests/core/test_columns.py, test_columns_lies.py. */
 #include "older_protocols/arrow.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -25,9 +26,10 @@ typedef struct {
 } chunk;
 
 typedef struct {
-    chunk *first; /* a block of ours */
+    chunk *first; /* `only`, or a block of ours */
     int64_t count, room;
     int64_t length, bytes; /* of all */
+    chunk only;            /* most columns have one */
 } chunks;
 
 /* --- the producer's functions ----------------------------------------------- */
@@ -46,37 +48,54 @@ release_stream(stream *s)
     s->device.release = NULL;
 }
 
+/* Arrays that came together.  They are asked for by twos, because most streams have
+ * one. */
+#define PAIR 2
+typedef struct {
+    arrow_device_array array[PAIR];
+    int count; /* of those that came; below PAIR: the stream has ended, or failed */
+    int code;  /* of the failure that came after them; 0: none */
+    bool asked;
+} arrays;
+
+/* Needs no GIL.  After the last array, the stream is released. */
+static void
+ask_next(stream *s, arrays *next)
+{
+    next->asked = true;
+    next->count = next->code = 0;
+    for (int i = 0; i < PAIR && next->count == i; i++) {
+        arrow_device_array *array = &next->array[i];
+        *array = (arrow_device_array){.device_type = dl_kDLCPU};
+        next->code = s->on_device ? s->device.get_next(&s->device, array)
+                                  : s->host.get_next(&s->host, &array->array);
+        next->count += next->code == 0 && array->array.release != NULL;
+    }
+    if (next->code == 0 && next->count < PAIR) {
+        release_stream(s);
+    }
+}
+
+static void
+call_next(stream *s, arrays *next)
+{
+    Py_BEGIN_ALLOW_THREADS
+    ask_next(s, next);
+    Py_END_ALLOW_THREADS
+    dls_error_report(); /* T9 */
+}
+
+/* The type, and the first arrays with it where it is seen at once that they can be
+ * read: then the GIL is let go of once.  The code of the type's failure. */
 static int
-call_schema(stream *s, arrow_schema *schema)
+call_schema(stream *s, arrow_schema *schema, arrays *next)
 {
     int code;
     Py_BEGIN_ALLOW_THREADS
     code = s->on_device ? s->device.get_schema(&s->device, schema)
                         : s->host.get_schema(&s->host, schema);
-    Py_END_ALLOW_THREADS
-    dls_error_report(); /* T9 */
-    return code;
-}
-
-/* Arrays are asked for by twos, because most streams have one: the GIL is then let go
- * of once.  Fills `next` and *count, and returns the code of a failure.  After the last
- * array, which leaves *count below PAIR, the stream is released. */
-#define PAIR 2
-
-static int
-call_next(stream *s, arrow_device_array next[PAIR], int *count)
-{
-    int code = 0;
-    *count = 0;
-    Py_BEGIN_ALLOW_THREADS
-    for (int i = 0; i < PAIR && *count == i; i++) {
-        next[i] = (arrow_device_array){.device_type = dl_kDLCPU};
-        code = s->on_device ? s->device.get_next(&s->device, &next[i])
-                            : s->host.get_next(&s->host, &next[i].array);
-        *count += code == 0 && next[i].array.release != NULL;
-    }
-    if (code == 0 && *count < PAIR) {
-        release_stream(s);
+    if (code == 0 && dls_arrow_is_number(schema)) {
+        ask_next(s, next);
     }
     Py_END_ALLOW_THREADS
     dls_error_report(); /* T9 */
@@ -124,16 +143,16 @@ static int
 add_chunk(chunks *all, chunk *one)
 {
     if (all->count == all->room) {
-        int64_t room = all->room != 0 ? 2 * all->room : 4;
+        int64_t room = 4 * all->room;
         chunk *larger = dls_alloc((size_t)room * sizeof *larger);
         if (larger == NULL) {
             PyErr_NoMemory();
             return -1;
         }
-        if (all->count != 0) {
-            memcpy(larger, all->first, (size_t)all->count * sizeof *larger);
+        memcpy(larger, all->first, (size_t)all->count * sizeof *larger);
+        if (all->first != &all->only) {
+            dls_free(all->first);
         }
-        dls_free(all->first);
         all->first = larger;
         all->room = room;
     }
@@ -153,7 +172,9 @@ drop_chunks(chunks *all)
     for (int64_t i = 0; i < all->count; i++) {
         dls_hold_drop(&all->first[i].hold, DLS_ATTACHED);
     }
-    dls_free(all->first);
+    if (all->first != &all->only) {
+        dls_free(all->first);
+    }
 }
 
 /* Are the chunks joined?  Not unasked, because that is a copy; and only by the host, in
@@ -223,28 +244,42 @@ take_chunk(dls_arrow_column *column, arrow_device_array *came, chunks *all)
     return code;
 }
 
-/* All chunks with values, up to the end of the stream. */
+/* Those that came together become chunks.  After a failure the others are dropped. */
 static int
-take_chunks(dls_arrow_column *column, stream *s, chunks *all)
+take_arrays(dls_arrow_column *column, arrays *came, chunks *all)
 {
-    arrow_device_array came[PAIR];
-    int count = PAIR;
-    while (count == PAIR) {
-        int code = call_next(s, came, &count), taken = 0;
-        for (int i = 0; i < count; i++) {
-            if (taken == 0) {
-                taken = take_chunk(column, &came[i], all);
-                taken = taken == 0 ? PyErr_CheckSignals() : taken;
-            }
-            else {
-                dls_arrow_drop(&came[i].array);
-            }
+    int taken = 0;
+    for (int i = 0; i < came->count; i++) {
+        if (taken == 0) {
+            taken = take_chunk(column, &came->array[i], all);
         }
-        if (taken < 0 || code != 0) {
-            return taken < 0 ? -1 : fail_call(column->reading, s, code);
+        else {
+            dls_arrow_drop(&came->array[i].array);
         }
     }
-    return 0;
+    return taken;
+}
+
+/* All chunks with values, up to the end of the stream. */
+static int
+take_chunks(dls_arrow_column *column, stream *s, arrays *next, chunks *all)
+{
+    if (!next->asked) {
+        call_next(s, next);
+    }
+    while (take_arrays(column, next, all) == 0) {
+        if (next->code != 0) {
+            return fail_call(column->reading, s, next->code);
+        }
+        if (next->count < PAIR) {
+            return 0;
+        }
+        if (PyErr_CheckSignals() < 0) {
+            return -1;
+        }
+        call_next(s, next);
+    }
+    return -1;
 }
 
 /* --- the memory --------------------------------------------------------------- */
@@ -328,7 +363,9 @@ take_stream(const dls_reading *reading, PyObject *capsule, stream *s)
 static int
 read_stream(dls_arrow_column *column, stream *s, chunks *all)
 {
-    int code = call_schema(s, &column->schema);
+    arrays next; /* large, so it is filled where it is used */
+    next.asked = false;
+    int code = call_schema(s, &column->schema, &next);
     if (code != 0) {
         column->schema.release = NULL;
         return fail_call(column->reading, s, code);
@@ -337,7 +374,11 @@ read_stream(dls_arrow_column *column, stream *s, chunks *all)
         column->reading->acquired->tensor.device.device_type = s->device.device_type;
         *column->reading->p = (dls_producer_stream){.known = DLS_P_READY};
     }
-    return dls_arrow_judge(column) < 0 ? -1 : take_chunks(column, s, all);
+    if (dls_arrow_judge(column) < 0) {
+        assert(!next.asked);
+        return -1;
+    }
+    return take_chunks(column, s, &next, all);
 }
 
 int
@@ -345,7 +386,7 @@ dls_arrow_stream_read(dls_reading *reading)
 {
     dls_arrow_column column = {.reading = reading};
     stream s = {.on_device = false};
-    chunks all = {.first = NULL};
+    chunks all = {.first = &all.only, .room = 1};
     PyObject *capsule = dls_arrow_call(reading);
     if (capsule == NULL) {
         return -1;
