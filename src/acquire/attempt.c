@@ -374,16 +374,25 @@ attempt_function(dls_exchange *x)
     return got > 0 ? dls_attempt_read_capsule(x, capsule, 0) : (dls_attempt)got;
 }
 
-/* Read the memory behind an older protocol.  An immutable type's is marked READ_ONLY,
- * but the producer did not state it, unless its __dlpack__ does so (T8). */
+/* An immutable type's memory is marked READ_ONLY, but the producer did not state it,
+ * unless its __dlpack__ does so (T8). */
+static void
+mark_immutable(dls_exchange *x)
+{
+    if (dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
+        x->acquired.flags |= DL_FLAG_READ_ONLY;
+        x->acquired.readonly_stated = dls_plan_has(x->plan, DLS_LIB_STATES_READ_ONLY);
+    }
+}
+
+/* Read the memory behind an older protocol. */
 static dls_attempt
 attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
 {
     int got = dls_older_read(x->state, x->source, protocol, &x->request, &x->acquired,
                              p);
-    if (got > 0 && dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
-        x->acquired.flags |= DL_FLAG_READ_ONLY;
-        x->acquired.readonly_stated = dls_plan_has(x->plan, DLS_LIB_STATES_READ_ONLY);
+    if (got > 0) {
+        mark_immutable(x);
     }
     return (dls_attempt)got;
 }
@@ -437,21 +446,34 @@ attempt_interface(dls_exchange *x, dls_protocol protocol)
     return dls_attempt_sync(x, waited ? DLS_PRODUCER_WAITED : DLS_PRODUCER_OLD, p);
 }
 
-/* A column of Arrow that may lie on a device: the struct says where, and after which
- * event its memory is ready (S27).  No stream is passed, so it is not asked again. */
+/* A column of Arrow was read that may lie on a device: the struct said where, and after
+ * which event its memory is ready (S27).  No stream is passed, so it is not asked
+ * again. */
+static dls_attempt
+sync_column(dls_exchange *x, dls_producer_stream p)
+{
+    if (x->acquired.tensor.device.device_type == dl_kDLCPU && !x->request.has_assumed) {
+        return DLS_ATTEMPT_GOT;
+    }
+    dls_plan_leave_host(x->plan, true);
+    x->synced = true;
+    return dls_attempt_sync(x, DLS_PRODUCER_OLD, p); /* mutant: event of a column */
+}
+
 static dls_attempt
 attempt_column(dls_exchange *x, dls_protocol protocol)
 {
     dls_producer_stream p;
     dls_attempt got = attempt_older(x, protocol, &p);
-    if (got != DLS_ATTEMPT_GOT
-        || (x->acquired.tensor.device.device_type == dl_kDLCPU
-            && !x->request.has_assumed)) {
-        return got;
-    }
-    dls_plan_leave_host(x->plan, true);
-    x->synced = true;
-    return dls_attempt_sync(x, DLS_PRODUCER_OLD, p); /* mutant: event of a column */
+    return got == DLS_ATTEMPT_GOT ? sync_column(x, p) : got;
+}
+
+dls_attempt
+dls_attempt_read_column(dls_exchange *x, dls_column *column)
+{
+    dls_acquired_move(&column->acquired, &x->acquired);
+    mark_immutable(x);
+    return sync_column(x, column->p);
 }
 
 dls_attempt

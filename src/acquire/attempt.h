@@ -117,6 +117,9 @@ dls_attempt dls_attempt_read_capsule(dls_exchange *x, PyObject *capsule, unsigne
 dls_attempt dls_attempt_read_table(dls_exchange *x,
                                    dl_managed_tensor_versioned *managed, bool strict);
 dls_attempt dls_attempt_table(dls_exchange *x, bool strict);
+/* Take over the column that the fast path has read, whose acquired is empty then.  GOT
+ * or FINAL. */
+dls_attempt dls_attempt_read_column(dls_exchange *x, dls_column *column);
 /* Does the memory hold the values that the tensor shows (T12)?  Only libraries with
  * lazy bits are asked.  GOT or RAISED. */
 dls_attempt dls_attempt_check_bits(dls_exchange *x);

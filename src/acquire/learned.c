@@ -36,6 +36,9 @@ dls_outcome_drop(dls_outcome *outcome)
     if (outcome->error != NULL) {
         dls_drop_foreign(outcome->error);
     }
+    if (outcome->column != NULL) {
+        dls_acquired_drop(&outcome->column->acquired);
+    }
     *outcome = (dls_outcome){.kind = DLS_NOT_LEARNED};
 }
 

@@ -437,6 +437,18 @@ acquire_anew(dls_exchange *x, dls_learned learned)
 
 /* --- acquire -------------------------------------------------------------- */
 
+/* In which form has the fast path asked? */
+static dls_form
+form_of_outcome(const dls_outcome *outcome)
+{
+    unsigned fast = outcome->form;
+    dls_protocol protocol = fast & DLS_FAST_COLUMN  ? outcome->column->protocol
+                            : fast & DLS_FAST_TABLE ? DLS_PROTOCOL_TABLE
+                                                    : DLS_PROTOCOL_DLPACK;
+    return (dls_form){.protocol = (unsigned)protocol & 31u,
+                      .mask = fast & DLS_FAST_VERSION ? DLS_ASK_VERSION : 0};
+}
+
 /* Read the fast path's answer.  The outcome is empty afterwards. */
 static dls_attempt
 read_outcome(dls_exchange *x)
@@ -445,6 +457,11 @@ read_outcome(dls_exchange *x)
     x->outcome = (dls_outcome){.kind = DLS_NOT_LEARNED};
     if (outcome.error != NULL) {
         dls_error_restore(outcome.error);
+    }
+    if (outcome.form & DLS_FAST_COLUMN) {
+        return outcome.kind == DLS_GOT ? dls_attempt_read_column(x, outcome.column)
+               : outcome.error != NULL ? DLS_ATTEMPT_RAISED
+                                       : DLS_ATTEMPT_NOT_OFFERED;
     }
     if (outcome.form & DLS_FAST_TABLE) {
         return dls_attempt_read_table(x, outcome.managed, true);
@@ -528,10 +545,7 @@ dls_acquire(dls_exchange *x)
         return -1;
     }
     if (x->outcome.kind != DLS_NOT_LEARNED) {
-        unsigned fast = x->outcome.form;
-        const dls_form form = {.protocol = fast & DLS_FAST_TABLE ? DLS_PROTOCOL_TABLE
-                                                                 : DLS_PROTOCOL_DLPACK,
-                               .mask = fast & DLS_FAST_VERSION ? DLS_ASK_VERSION : 0};
+        const dls_form form = form_of_outcome(&x->outcome);
         return after_learned(x, form, read_outcome(x));
     }
     dls_attempt first = try_buffer_first(x);

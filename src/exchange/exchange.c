@@ -40,6 +40,19 @@ dls_acquired_drop(dls_acquired *acquired)
     }
 }
 
+void
+dls_acquired_move(dls_acquired *from, dls_acquired *to)
+{
+    *to = *from;
+    if (from->dims == from->few_dims) {
+        to->dims = to->few_dims;
+        to->tensor.shape = to->dims;
+        to->tensor.strides = from->tensor.strides != NULL ? to->dims + to->tensor.ndim
+                                                          : NULL;
+    }
+    dls_acquired_init(from);
+}
+
 int
 dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim)
 {
@@ -97,7 +110,8 @@ static bool
 outcome_check(const dls_outcome *outcome)
 {
     bool raised = outcome->kind == DLS_RAISED;
-    int answers = (outcome->capsule != NULL) + (outcome->managed != NULL);
+    bool column = outcome->column != NULL && !raised;
+    int answers = (outcome->capsule != NULL) + (outcome->managed != NULL) + column;
     return answers == (raised || outcome->kind == DLS_NOT_LEARNED ? 0 : 1)
            && (raised || outcome->error == NULL);
 }

@@ -22,7 +22,8 @@
 /* The memory that was got from a source and is not yet given to a consumer.
  *
  * The record of an exchange has one.  acquire/, older_protocols/ and a Tensor's object
- * fill it in place; resolve and export read it.  It is never copied. */
+ * fill it in place; resolve and export read it.  It is moved by dls_acquired_move, and
+ * never copied, because it may point into itself. */
 
 typedef enum {
     DLS_LEGACY = 0,    /* `dltensor`: flags unknown */
@@ -65,6 +66,9 @@ void dls_acquired_init(dls_acquired *acquired);
 /* Room for the shape and the strides of `ndim` dimensions in acquired->dims, which must
  * be NULL.  0, or -1 with MemoryError. */
 int dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim);
+
+/* Move all that *from has into *to, which is empty, and leave *from empty. */
+void dls_acquired_move(dls_acquired *from, dls_acquired *to);
 
 /* Give back whatever it still owns, and leave it empty.  A capsule that was not taken
  * is dropped (its own destructor frees), a hold is dropped.  Foreign code runs; a
@@ -163,6 +167,13 @@ typedef enum {
     DLS_RAISED       /* an exception, or nothing */
 } dls_outcome_kind;
 
+/* A column that was read without a record. */
+typedef struct {
+    dls_protocol protocol; /* the method of Arrow that was called */
+    dls_acquired acquired; /* empty where the outcome is DLS_RAISED */
+    dls_producer_stream p; /* as the method named it */
+} dls_column;
+
 /* The outcome as the fast path hands it to the full record.  It owns what it holds.
  */
 typedef struct {
@@ -171,6 +182,7 @@ typedef struct {
     PyObject *capsule;                    /* the result of __dlpack__, or NULL */
     dl_managed_tensor_versioned *managed; /* the struct of the C table, or NULL */
     PyObject *error;                      /* the exception, or NULL */
+    dls_column *column; /* DLS_FAST_COLUMN: borrowed from the fast path; else NULL */
 } dls_outcome;
 
 /* The record on the fast path.  Its address is never taken: that would cost its place

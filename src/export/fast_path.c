@@ -13,6 +13,7 @@
 #include "exchange/objects.h"
 #include "export/export.h"
 #include "export/resolve.h"
+#include "older_protocols/older_protocols.h"
 
 static inline dls_hot
 hot_of(const dls_producer *self, unsigned form)
@@ -143,6 +144,69 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
     if (self->asked != 0) {
         dls_question_use(&self->asked);
     }
+    return capsule;
+}
+
+/* --- a column ------------------------------------------------------------- */
+
+/* Host memory with elements, in row-major order: its reader has checked all else. */
+static bool
+is_plain_column(const dls_acquired *acquired)
+{
+    const dl_tensor *tensor = &acquired->tensor;
+    bool plain = tensor->device.device_type == dl_kDLCPU && tensor->data != NULL
+                 && tensor->strides == NULL && acquired->hold.kind == DLS_HOLD_ARROW;
+    for (int32_t i = 0; plain && i < tensor->ndim; i++) {
+        plain = tensor->shape[i] > 0;
+    }
+    return plain;
+}
+
+/* NULL with MemoryError, and *acquired as it was. */
+static PyObject *
+capsule_of_column(dls_acquired *acquired)
+{
+    const dls_delivery what = {.tensor = acquired->tensor,
+                               .flags = acquired->flags,
+                               .versioned = true,
+                               .canonical = true};
+    void *made = dls_export_new(&what);
+    PyObject *capsule = made != NULL ? dls_capsule_new(made, true) : PyErr_NoMemory();
+    if (capsule != NULL) {
+        dls_hold_move(&acquired->hold, dls_export_own_hold(made, true));
+        DLS_COUNT(translated);
+    }
+    else if (made != NULL) {
+        dls_managed_delete(made, true);
+    }
+    return capsule;
+}
+
+PyObject *
+dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
+                dls_form form)
+{
+    dls_request request;
+    dls_column column;
+    PyObject *capsule, *source = Py_NewRef(self->source); /* as in capsule_of */
+    dls_request_init(&request, NULL);
+    request.versioned = true;
+    column.protocol = (dls_protocol)form.protocol;
+    dls_acquired_init(&column.acquired);
+    int got = dls_older_read(self->state, source, column.protocol, &request,
+                             &column.acquired, &column.p);
+    if (got > 0 && is_plain_column(&column.acquired)) {
+        capsule = capsule_of_column(&column.acquired);
+    }
+    else {
+        dls_outcome outcome = {.kind = got > 0 ? DLS_GOT : DLS_RAISED,
+                               .form = DLS_FAST_COLUMN,
+                               .error = got < 0 ? dls_error_take() : NULL,
+                               .column = &column};
+        capsule = dls_export_producer(self, args, 0, kwnames, &outcome);
+    }
+    dls_acquired_drop(&column.acquired);
+    Py_DECREF(source);
     return capsule;
 }
 

@@ -42,6 +42,29 @@ dls_fast_looks_at_strides(bool wanted, PyObject *kwnames)
 PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                            unsigned form);
 
+/* The form in which the columns of this source's type were read; unknown: they must be
+ * read in full.  A consumer that asked for the device first may be one that does not
+ * heed READ_ONLY, as all columns are (T8). */
+static inline dls_form
+dls_fast_column_form(const dls_producer *self)
+{
+    const dls_plan *plan = self->plan;
+    const dls_learned learned = dls_plan_learned(plan);
+    dls_form form = learned.forms[true];
+    form.known = form.known && dls_protocol_is_arrow((dls_protocol)form.protocol)
+                 && learned.met && !learned.off_host && self->asked == 0
+                 && !plan->is_decorated && Py_TYPE(self->source) == plan->type
+                 && !dls_plan_has(plan, DLS_LIB_ASKED_FIRST | DLS_LIB_BUFFER_FIRST)
+                 && dls_fast_is_open();
+    return form;
+}
+
+/* __dlpack__ of a bare Producer of a column, asked in the usual way for a versioned
+ * capsule: it is read in that form, and goes out without a record if nothing is left to
+ * decide. */
+PyObject *dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
+                          dls_form form);
+
 /* from_dlpack without keywords, of an object whose type has this plan (a count,
  * stolen).
  */

@@ -161,8 +161,8 @@ dlpack_of_author(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     return capsule;
 }
 
-/* copy=True and nothing else has a fast path, too, also where the copy of the export
- * before is kept; all else is read in full. */
+/* Columns have a fast path, too, and so has copy=True and nothing else, also where the
+ * copy of the export before is kept; all else is read in full. */
 DLS_APART static PyObject *
 dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                PyObject *kwnames, dls_usual usual)
@@ -170,6 +170,11 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     if (self->plan->is_decorated && dls_fast_is_bare(self)
         && Py_TYPE(self->source) == self->plan->type) {
         return dlpack_of_author(self, args, n, kwnames);
+    }
+    dls_form column = usual == DLS_WANTS_VERSIONED ? dls_fast_column_form(self)
+                                                   : (dls_form){.known = false};
+    if (column.known) {
+        return dls_fast_column(self, args, kwnames, column);
     }
     if (self->kept != NULL && self->options == NULL) {
         usual = dls_request_read_usual(self->state, args, n, kwnames);
