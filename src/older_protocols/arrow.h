@@ -52,8 +52,10 @@ typedef struct {
 
 /* Judge the type that column->schema says: fill the members above. */
 int dls_arrow_judge(dls_arrow_column *column);
-/* Is it a type of numbers that dls_arrow_judge never refuses?  Needs no GIL. */
-bool dls_arrow_is_number(const arrow_schema *schema);
+/* Do the same for the types of most columns, numbers without lists or metadata, of
+ * which none is refused.  False: it is another type, and nothing is known yet.  Needs no
+ * GIL. */
+bool dls_arrow_judge_number(dls_arrow_column *column);
 /* The items of a list of fixed size ("+w:3": 3); -1: the format says no such list. */
 int64_t dls_arrow_items(const arrow_schema *schema);
 /* The last step: describe `window` in reading->acquired. */

@@ -408,12 +408,17 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
 }
 
 bool
-dls_arrow_is_number(const arrow_schema *schema)
+dls_arrow_judge_number(dls_arrow_column *column)
 {
-    dl_dtype dtype;
-    return schema->release != NULL && schema->format != NULL && schema->metadata == NULL
-           && schema->dictionary == NULL
-           && dls_dtype_from_arrow(schema->format, &dtype);
+    const arrow_schema *schema = &column->schema;
+    if (schema->release == NULL || schema->format == NULL || schema->metadata != NULL
+        || schema->dictionary != NULL
+        || !dls_dtype_from_arrow(schema->format, &column->dtype)) {
+        return false;
+    }
+    column->takes_zero = true;
+    column->itemsize = column->width = column->dtype.bits / 8;
+    return true;
 }
 
 static int
@@ -434,6 +439,9 @@ dls_arrow_judge(dls_arrow_column *column)
 {
     counted name, parameters;
     const arrow_schema *schema = &column->schema;
+    if (dls_arrow_judge_number(column)) {
+        return 0;
+    }
     if (check_schema(column, schema) < 0
         || read_extension(column, schema, &name, &parameters) < 0) {
         return -1;

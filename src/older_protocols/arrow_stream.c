@@ -5,7 +5,6 @@
  * Tests: tests/core/test_columns.py, test_columns_lies.py. */
 #include "older_protocols/arrow.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -85,16 +84,17 @@ call_next(stream *s, arrays *next)
     dls_error_report(); /* T9 */
 }
 
-/* The type, and the first arrays with it where it is seen at once that they can be
- * read: then the GIL is let go of once.  The code of the type's failure. */
+/* The type, and for numbers the first arrays with it: then the GIL is let go of once.
+ * The code of the type's failure. */
 static int
-call_schema(stream *s, arrow_schema *schema, arrays *next)
+call_schema(stream *s, dls_arrow_column *column, arrays *next)
 {
+    arrow_schema *schema = &column->schema;
     int code;
     Py_BEGIN_ALLOW_THREADS
     code = s->on_device ? s->device.get_schema(&s->device, schema)
                         : s->host.get_schema(&s->host, schema);
-    if (code == 0 && dls_arrow_is_number(schema)) {
+    if (code == 0 && dls_arrow_judge_number(column)) {
         ask_next(s, next);
     }
     Py_END_ALLOW_THREADS
@@ -365,7 +365,7 @@ read_stream(dls_arrow_column *column, stream *s, chunks *all)
 {
     arrays next; /* large, so it is filled where it is used */
     next.asked = false;
-    int code = call_schema(s, &column->schema, &next);
+    int code = call_schema(s, column, &next);
     if (code != 0) {
         column->schema.release = NULL;
         return fail_call(column->reading, s, code);
@@ -374,11 +374,9 @@ read_stream(dls_arrow_column *column, stream *s, chunks *all)
         column->reading->acquired->tensor.device.device_type = s->device.device_type;
         *column->reading->p = (dls_producer_stream){.known = DLS_P_READY};
     }
-    if (dls_arrow_judge(column) < 0) {
-        assert(!next.asked);
-        return -1;
-    }
-    return take_chunks(column, s, &next, all);
+    return !next.asked && dls_arrow_judge(column) < 0
+               ? -1
+               : take_chunks(column, s, &next, all);
 }
 
 int
