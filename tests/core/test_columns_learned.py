@@ -75,7 +75,6 @@ ROADS = {
 }
 
 
-
 class Learned:
     """A column whose type was learned by this road; `calls` counts how often it was asked since."""
 
