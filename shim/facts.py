@@ -14,7 +14,7 @@ from .known.rows import Source, column
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
 from .options import ROW_MAJOR, Option
-from .report import ANY_KEYWORD, Failure, Report, keywords_of, static
+from .report import ANY_KEYWORD, Failure, Report, keywords_of, static, type_name_of
 from .sources import source_of
 
 
@@ -128,4 +128,6 @@ def _source(library: str | None, obj: Any) -> tuple[Source | None, bool]:
     if row is None:
         return None, False
     here, verified = source_of(library, version_tuple(version_of(row.library) or ""))
-    return here if verified else None, row.immutable
+    if here is not None and verified and type_name_of(obj) not in here.others:
+        return here, row.immutable
+    return None, row.immutable

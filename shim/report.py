@@ -250,7 +250,7 @@ def _report_of(obj: Any, export: bool) -> Report:
     return _of_tensor(obj) if isinstance(obj, Tensor) else _of_object(obj, export=export)
 
 
-def _type_name(obj: Any) -> str:
+def type_name_of(obj: Any) -> str:
     cls = type(obj)
     return f"{cls.__module__}.{cls.__qualname__}"
 
@@ -279,7 +279,7 @@ def _of_tensor(tensor: Tensor) -> Report:
     address = tensor.data_ptr() if tensor.device[0] in HOST_DEVICES else None
     padded = tensor.dtype.bits < 8 and tensor.nbytes == tensor.size
     return Report(
-        type_name=_type_name(tensor),
+        type_name=type_name_of(tensor),
         protocols=(Protocol("DLPack", "__dlpack__", "1.x or 0.x, as asked"),),
         plan=("kept tensor",),
         device=tensor.device,
@@ -318,7 +318,7 @@ def _of_object(obj: Any, *, export: bool) -> Report:
     try:
         plan = _plan(obj)
     except UnsupportedObjectError as error:
-        return Report(_type_name(obj), (), (), notes=(str(error),))
+        return Report(type_name_of(obj), (), (), notes=(str(error),))
     protocols = _protocols(obj)
     if "buffer protocol" in plan["offers"]:
         protocols += (Protocol("buffer protocol", "buffer protocol"),)
@@ -337,7 +337,7 @@ def _of_object(obj: Any, *, export: bool) -> Report:
             note = f"its __dlpack_device__() says {label}, its memory is on {facts['device']}"
             facts["notes"] = (*facts["notes"], note)
     return Report(
-        type_name=_type_name(obj),
+        type_name=type_name_of(obj),
         protocols=protocols,
         plan=tuple(plan["offers"]),
         learned=_learned(plan),

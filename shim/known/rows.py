@@ -67,6 +67,8 @@ class Source:
     sound: bool = True
     #: Libraries that refuse them by their type or device, each with its reason.
     refused_by: tuple[tuple[str, str], ...] = ()
+    #: Classes whose objects answer otherwise, which no row tells.
+    others: tuple[str, ...] = ()
     dtypes: frozenset[str] = ALL
     #: How they give their memory.
     protocol: str = "DLPack"

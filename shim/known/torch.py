@@ -24,7 +24,9 @@ LIBRARY = Library("torch", "torch", ("torch",), "PyTorch")
 
 SOURCES = (
     old("torch", "torch", (1, 13), (2, 9)),
-    Source("torch", "torch", (2, 9), (2, 16)),
+    Source(
+        *("torch", "torch", (2, 9), (2, 16)), others=("torch.utils.dlpack.ReadOnlyTensorWrapper",)
+    ),
 )
 
 FAULTS = (

@@ -228,6 +228,18 @@ def test_a_read_only_wrapper_stays_read_only():
 
 
 @needs_wrapper
+def test_inspect_says_of_a_read_only_wrapper_only_what_happens():
+    """It says READ_ONLY, as no other object of torch does, and answers a bare call with 1.x."""
+    x = wrapper(torch.arange(3.0))
+    assert not np.from_dlpack(x).flags.writeable
+    assert not np.from_dlpack(dlshim.upgrade(x)).flags.writeable
+    (verdict,) = dlshim.inspect(x, export=True, consumer="numpy.from_dlpack").verdicts
+    assert not verdict.bare.writable
+    assert verdict.upgraded.writable is False
+    assert "the read-only mark is lost" not in verdict.what
+
+
+@needs_wrapper
 def test_the_cures_of_a_read_only_wrapper_work():
     lazy = {
         "detach": torch.ones(3, requires_grad=True),
