@@ -9,7 +9,7 @@ import sys
 from math import prod
 
 from . import cures
-from .cure_texts import CODES, CONVERT, FLAT, LEFT_OUT, NO_NUMBERS, ROUNDS, instead
+from .cure_texts import CODES, CONVERT, FLAT, LEFT_OUT, NO_NUMBERS, ROUNDS, Reasoned, instead
 from .cures_by_library import BY_LIBRARY
 
 TYPE_CHECKING = False
@@ -106,4 +106,4 @@ def cure(x: Any, problem: str) -> str | None:
     said = cures.cure(x, f"{type(x).__module__}.{type(x).__qualname__}", False)
     if said == NO_NUMBERS:
         return _of_any_library(x, problem) or CONVERT
-    return said and said.partition(", because ")[0]
+    return said.way if isinstance(said, Reasoned) else said

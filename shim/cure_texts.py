@@ -20,8 +20,19 @@ CONVERT = "convert them to numbers first"
 NO_NUMBERS = f"because its elements are no numbers: {CONVERT}"
 
 
+class Reasoned(str):
+    """A cure and its reason; ``way`` is the cure alone, for messages that say the reason before."""
+
+    way: str
+
+
 def instead(text: str, why: str = "") -> str:
-    return f"pass {text} instead{why and f', because {why}'}"
+    way = f"pass {text} instead"
+    if not why:
+        return way
+    said = Reasoned(f"{way}, because {why}")
+    said.way = way
+    return said
 
 
 def converted(text: str, how: str) -> str:

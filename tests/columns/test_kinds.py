@@ -112,6 +112,28 @@ def test_a_kind_of_column(row):
     assert repr(array.tolist()) == wanted, "the memory ended with the column"
 
 
+@pytest.mark.parametrize(
+    ("library", "make"),
+    [
+        ("pyarrow", lambda m, names: m.table(dict(zip(names, ([1, 2], ["x", "y"]), strict=True)))),
+        ("pyarrow", lambda m, names: m.array([{names[0]: 1}, {names[0]: 2}])),
+        ("polars", lambda m, names: m.Series([{names[0]: 1}, {names[0]: 2}])),
+        ("pandas", lambda m, names: m.DataFrame({names[0]: [1, 2], names[1]: ["x", "y"]})),
+    ],
+    ids=["pyarrow table", "pyarrow struct", "polars struct", "pandas frame"],
+)
+def test_a_cure_holds_the_whole_name_of_a_column(library, make):
+    """Whatever is in the name: such words also lead from a cure to its reason."""
+    module = pytest.importorskip(library, reason=f"{library} is not installed here")
+    x = make(module, ("a, because b", "c"))
+    if not offers(x):
+        pytest.skip(f"{library} {release(library)} offers no Arrow on {type(x).__name__}")
+    with pytest.raises((BufferError, dlshim.UnsupportedObjectError)) as error:
+        dlshim.from_dlpack(x)
+    assert "'a, because b'" in CURE.search(str(error.value))[1]
+    assert follow(x).tolist() == [1, 2]
+
+
 def test_every_library_is_in_the_table_three_ways():
     for library in ("polars", "pyarrow", "nanoarrow", "arro3.core"):
         outcomes = {row["outcome"] for row in KINDS if row["library"] == library}
