@@ -28,7 +28,7 @@
     X(WAITS, 12, "waits for the device itself before it returns")                      \
     X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")              \
     X(NO_WORK_STREAM, 14, "its table has no current stream to tell")                   \
-    X(COPIES_UNFLAGGED, 15, "obeys copy=True without saying so (T8)")                  \
+    X(COPIES_UNFLAGGED, 15, "obeys copy=True, whatever its flags say (T8)")            \
     X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface")         \
     X(WRITABLE, 17, "its memory is writable, whatever its array interface says")       \
     X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one")        \

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
+import types
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -18,7 +21,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import consumers, vendors
 from doubles import device as fake
-from doubles.producers import P2, P0ToDlpack, P1a, P1aNoDevice, P2Torch, P3TableOnly
+from doubles.producers import P2, P0ToDlpack, P1a, P1aNoDevice, P2Torch, P3TableOnly, masquerade
 from drivers import ALL_LIVE, CUDA_LIVE, Driver, checks, run_checks, run_with_driver
 
 CPU = (1, 0)
@@ -202,7 +205,7 @@ def check_the_producer_is_asked_first(drv: Any) -> None:
 
 
 def check_what_the_producer_moved_is_a_private_copy(drv: Any) -> None:
-    """It says so to consumers of 1.x, and is writable: torch flags none, JAX's says read-only."""
+    """It says so to consumers of 1.x, and is writable: torch flags none, JAX up to 0.11 neither."""
     ways = {"dl_device": ({}, {"dl_device": CPU}), "device=": ({"device": "cpu"}, {})}
     for producer, (how, (options, keywords)) in itertools.product(moving(drv), ways.items()):
         case = Case(drv, producer)
@@ -227,6 +230,53 @@ def check_what_the_producer_moved_is_a_private_copy(drv: Any) -> None:
         tensor = dlshim.from_dlpack(case.array, device="cpu")
         assert tensor.is_copied and not tensor.readonly, producer
         del tensor  # before the doubles end
+
+
+class Jax12(fake.JaxLike):
+    """JAX 0.12: 1.x where it is asked for, and what it moves or copies is marked READ_ONLY too."""
+
+    def answer(self, stream: Any = None, max_version: Any = None, **asked: Any) -> Any:
+        if max_version is None:
+            return super().answer(stream, **asked)
+        target = asked.get("dl_device")
+        flags = caps.READ_ONLY
+        if target is not None and tuple(target) != self.device:
+            self.wait_for(self.stream)
+            return self.to_host(max_version, self.stream, flags=flags | caps.IS_COPIED)
+        self.edge(self.stream, stream) if stream else self.wait_for(self.stream)
+        return self._versioned(flags=flags)
+
+
+@checks.only_on(*CUDA_LIVE)
+def check_arrays_of_JAX_before_and_from_0_12(drv: Any) -> None:
+    """From 0.12 on the array says READ_ONLY, so that legacy consumers are refused it; what JAX has
+    moved is writable and a copy in both, whatever it says itself."""
+    for cls, stated in ((fake.JaxLike, False), (Jax12, True)):
+        release = types.ModuleType("jax")
+        release.__version__ = "0.12.0.1" if stated else "0.11.2"  # type: ignore[attr-defined]
+        with mock.patch.dict(sys.modules, {"jax": release}):
+            make = masquerade(cls, "ArrayImpl", "jaxlib._jax")
+            for _ in range(2):
+                drv.reset()
+                array = make(drv, drv.stream_new(0, False, name="P"))
+                s = drv.stream_new(0, False, name="S")
+                assert not array.write()
+                taken = caps.take(dlshim.upgrade(array).__dlpack__(stream=s, max_version=(1, 0)))
+                assert taken.view.flags == caps.READ_ONLY, cls
+                assert not drv.read(s, array.address), (cls, drv.races())
+                taken.release()
+                if stated:
+                    with pytest.raises(BufferError, match="read-only"):
+                        dlshim.upgrade(array).__dlpack__(stream=s)
+                else:
+                    caps.take(dlshim.upgrade(array).__dlpack__(stream=s)).release()
+                for keywords in ({"max_version": (1, 0)}, {}):
+                    moved = dlshim.upgrade(array).__dlpack__(dl_device=CPU, **keywords)
+                    taken = caps.take(moved)
+                    assert taken.view.device == CPU, cls
+                    assert taken.view.values() == array.values(), cls
+                    assert not keywords or taken.view.flags == caps.IS_COPIED, cls
+                    taken.release()
 
 
 def check_dlshim_copies_what_nobody_moves(drv: Any) -> None:
