@@ -125,8 +125,11 @@ COUNTED = (
         "a Producer is none of these types, and has neither `astype()` nor `copy()`. So do "
         "`np.asarray` and `tf.constant`: of NumPy's own arrays they take dates, records and other "
         "byte orders, which DLPack does not have. Dr.Jit converts as nanobind does. A kernel of "
-        "numba-cuda copies NumPy's arrays to the device and back, and no other arrays of the host",
-        '`x.astype("float64")` or `numba.cuda.to_device(x)` before',
+        "numba-cuda copies NumPy's arrays to the device and back, and no other arrays of the host. "
+        "ONNX Runtime before 1.32 takes booleans as `uint8` alone, and tells them by its own class "
+        "or a `dtype`: of its own values a Producer arrives as `uint8`, and a Tensor, whose "
+        "capsules say bool, is refused",
+        '`x.astype("float64")` or `numba.cuda.to_device(x)` before, and the `OrtValue` itself',
         "",
     ),
 )
