@@ -4,8 +4,10 @@
     python tools/release.py versions [TAG]
 
 `check` reads finished wheels for Linux: the file inside says whether it is protected as setup.py
-asks.  It needs pyelftools.  `versions` fails where two files of the repository give two versions,
-or where TAG is not that version with a v before it.
+asks.  It needs pyelftools.  `versions` fails where two files of the repository give two versions.
+With TAG it also fails where that is not the version with a v before it, where the first section of
+CHANGELOG.md has not that version and a date, or where a page says what is true before a release
+only.
 """
 
 from __future__ import annotations
@@ -96,12 +98,41 @@ def compare_versions(told: dict[str, str], tag: str = "") -> int:
     return len(others)
 
 
+#: What these pages say until the first release is on PyPI, as patterns.
+BEFORE = {
+    "README.md": "not on PyPI yet",
+    "docs/install.rst": "not on PyPI yet|there has been none yet",
+    "docs/results/index.rst": "there has been none yet",
+}
+
+
+def stale_texts(version: str, root: Path = ROOT) -> list[str]:
+    """What of the pages would be wrong on the day of this release."""
+    found = []
+    changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    (first, *_) = re.findall("^## (.+)$", changes, re.M)
+    if not re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", first):
+        found.append(f"CHANGELOG.md begins with {first!r}, not with {version} (YEAR-MONTH-DAY)")
+    for name, pattern in BEFORE.items():
+        text = " ".join((root / name).read_text(encoding="utf-8").split())
+        found += [f"{name} still says {words!r}" for words in re.findall(pattern, text)]
+    return found
+
+
+def compare(tag: str = "") -> int:
+    """How much of the repository contradicts itself or the tag."""
+    stale = stale_texts(tag.removeprefix("v")) if tag else []
+    for line in stale:
+        print(line)
+    return compare_versions(versions(), tag) + len(stale)
+
+
 def main() -> int:
     task, *arguments = sys.argv[1:] or [""]
     if task == "check" and arguments:
         return 1 if check(arguments) else 0
     if task == "versions" and len(arguments) < 2:
-        return 1 if compare_versions(versions(), *arguments) else 0
+        return 1 if compare(*arguments) else 0
     sys.exit(__doc__)
 
 

@@ -96,6 +96,25 @@ def test_nothing_is_made_before_the_versions_are_compared() -> None:
     assert environments == {"publish": ["pypi"], "publish-kit": ["pypi-testing"]}
 
 
+def test_a_tag_is_refused_while_a_page_is_of_the_day_before(tmp_path: Path) -> None:
+    """The pages of today say that nothing is on PyPI; those of a release may not."""
+    names = ["CHANGELOG.md", *release.BEFORE]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    told = release.stale_texts("0.1.0", tmp_path)
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    if "(unreleased)" in changes:
+        assert {line.split()[0] for line in told} == {*names}, "each says so, in words that are found"
+    for name in names:
+        text = (tmp_path / name).read_text().replace("(unreleased)", "(2026-12-01)")
+        text = text.replace("not on PyPI yet", "on PyPI").replace("there has been none yet", "")
+        (tmp_path / name).write_text(text)
+    assert release.stale_texts("0.1.0", tmp_path) == []
+    (wrong,) = release.stale_texts("0.2.0", tmp_path)
+    assert "CHANGELOG.md begins with '0.1.0 (2026-12-01)', not with 0.2.0" in wrong
+
+
 # ---- wheels ---------------------------------------------------------------------------------
 
 
