@@ -131,6 +131,24 @@ def test_the_record_has_all_that_the_page_names() -> None:
     assert all(record["json"][name] for name in COMMANDS)
 
 
+def test_the_page_says_until_when_each_claimed_python_is_served() -> None:
+    """Five years from the October of its first release: 3.10 came in 2021, and one each year."""
+    page = (ROOT / "docs" / "promises.rst").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^   \* - (3\.\d+)\n     - (.+)$", page, re.M))
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert [*table] == re.findall(r":: Python :: (3\.\d+)\"", project)
+    assert f'requires-python = ">={[*table][0]}"' in project
+    for version, served in table.items():
+        until = 2016 + int(version.partition(".")[2])
+        assert served == f"until October {until}" or (until < 2027 and "its five years" in served)
+
+
+@pytest.mark.parametrize("page", ["docs/promises.rst", "SECURITY.md"])
+def test_the_readme_leads_to_what_is_promised(page: str) -> None:
+    assert f"]({page})" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert page in (ROOT / "docs" / "pypi.md").read_text(encoding="utf-8")
+
+
 def toml(record: dict[str, Any]) -> str:
     lines = ["# What docs/promises.rst calls public.  test_promises.py writes and compares it."]
     for part, rows in record.items():
