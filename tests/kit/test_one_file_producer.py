@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from project.tree import ROOT, absent, compiler, read_toml
+from project.tree import ROOT, absent, compiler, read_toml, tool
 
 PRODUCER = ROOT / "producer"
 #: A library and the file that makes it; the head of the file has the commands.
@@ -184,7 +184,8 @@ def test_the_header_compiles_without_a_warning(standard: str, tmp_path: Path) ->
     )
     places = [f"-isystem{sysconfig.get_path('include')}", f"-I{PRODUCER}"]
     strict = ["-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsyntax-only"]
-    command = ["g++" if "+" in standard else "gcc", f"-std={standard}", *strict, *places, str(use)]
+    program = tool("c++") if "+" in standard else compiler()
+    command = [program, f"-std={standard}", *strict, *places, str(use)]
     done = subprocess.run(command, capture_output=True, text=True)
     if "Python.h: No such file" in done.stderr:
         absent("Python.h is not here")

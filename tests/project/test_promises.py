@@ -137,7 +137,7 @@ def test_the_page_says_until_when_each_claimed_python_is_served() -> None:
     table = dict(re.findall(r"^   \* - (3\.\d+)\n     - (.+)$", page, re.M))
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert [*table] == re.findall(r":: Python :: (3\.\d+)\"", project)
-    assert f'requires-python = ">={[*table][0]}"' in project
+    assert f'requires-python = ">={next(iter(table))}"' in project
     for version, served in table.items():
         until = 2016 + int(version.partition(".")[2])
         assert served == f"until October {until}" or (until < 2027 and "its five years" in served)

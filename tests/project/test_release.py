@@ -105,7 +105,7 @@ def test_a_tag_is_refused_while_a_page_is_of_the_day_before(tmp_path: Path) -> N
     told = release.stale_texts("0.1.0", tmp_path)
     changes = (ROOT / "CHANGELOG.md").read_text()
     if "(unreleased)" in changes:
-        assert {line.split()[0] for line in told} == {*names}, "each says so, in words that are found"
+        assert {line.split()[0] for line in told} == {*names}
     for name in names:
         text = (tmp_path / name).read_text().replace("(unreleased)", "(2026-12-01)")
         text = text.replace("not on PyPI yet", "on PyPI").replace("there has been none yet", "")
