@@ -35,6 +35,8 @@ ALWAYS = ("numpy",)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_ONLY_FIRST_FAILURE
 #: In ``needs``: the fake driver of the kit, whose memory is the host's.
 FAKE_CUDA = "fake cuda"
+#: In ``needs``: a compiler of C++, which no library brings.
+COMPILER = "c++"
 MARK = re.compile(r"(?:\.\.|<!--) (needs|setup|not run):\s*(.*?)\s*(?:-->)?$")
 SHELL = re.compile(r"(python3?|pip|nox|sudo|apt-get|git|cd|\.) ")
 COMMAND = "python -m dlshim"
@@ -69,7 +71,7 @@ class Part:
 
     @property
     def modules(self) -> set[str]:
-        return {*ALWAYS, *self.needs} - {FAKE_CUDA}
+        return {*ALWAYS, *self.needs} - {FAKE_CUDA, COMPILER}
 
     @property
     def is_run(self) -> bool:
