@@ -60,6 +60,16 @@ def test_every_interpreter_that_is_claimed_is_tested_in_a_release() -> None:
     assert claimed == built
 
 
+def test_no_tool_of_the_tests_is_compiled_in_a_release() -> None:
+    """The newest hypothesis has no wheel for CPython 3.14 without a GIL on Windows for ARM, and
+    pip would compile it from Rust."""
+    rows = read_toml(ROOT / "pyproject.toml")["tool"]["cibuildwheel"]
+    assert rows["test-environment"] == {"PIP_ONLY_BINARY": ":all:"}
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    installs = [line for line in workflow.splitlines() if "hypothesis" in line and "run:" in line]
+    assert installs and all("--prefer-binary" in line for line in installs)
+
+
 # ---- versions -------------------------------------------------------------------------------
 
 
