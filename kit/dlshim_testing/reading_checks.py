@@ -15,6 +15,7 @@ from .imports import (
     aligned,
     bound_by_from_dlpack,
     edition_is_taken,
+    narrow,
     numbers,
     observe,
     read_rightly,
@@ -54,6 +55,7 @@ def values_without_strides(c: Consumer, which: str, shape: tuple[int, ...], edit
 def neighbours_stay(c: Consumer, which: str, edition: str) -> None:
     """The import leaves what lies before and behind the elements as it was, and the elements."""
     array = EDITIONS[edition]((5,), start=4, memory=caps.filled((16,), "float32"))
+    narrow(c, array)
     before = bytes(array.memory)
     made = trial(c, array).taken()
     if array.last.deleted:

@@ -13,6 +13,7 @@ from .exports import (
     LAYOUTS,
     answers,
     laid_out_and_filled,
+    on_host,
     prepared,
     read_only_array,
     view_of,
@@ -204,6 +205,8 @@ def table_leaves_nothing(p: Producer, which: str) -> None:
                 USES[which](p.make((2, 3)))
         return blocks() - before
 
+    array = p.make((2, 3))
+    on_host(exported(array, owned=False))
     grown = min([left() for _ in range(4)][1:])
     insist(
         grown < EXPORTS * BLOCK,

@@ -590,7 +590,7 @@ def test_the_workflow_that_others_copy_runs(tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
     run(tmp_path, *(each.replace("$GITHUB_STEP_SUMMARY", str(summary)) for each in arguments))
     told = summary.read_text(encoding="utf-8")
-    assert told.count("**conforms; ") == 2 and "`data-of-empty[empty]`" in told
+    assert told.count("| **conforms") == 2 and "`data-of-empty[empty]`" in told
 
 
 def test_the_child_looks_for_the_library_where_its_parent_does(
