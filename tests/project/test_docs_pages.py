@@ -176,6 +176,15 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert names - asked <= {"replays", "upstream", "changelog", "architecture", "conventions"}
 
 
+def test_a_list_of_contents_is_said_to_be_wanted() -> None:
+    """Furo draws it under an error of its own else, in red, and Sphinx does not warn."""
+    wanted = r".. contents:: On this page\n   :class: this-will-duplicate-information-"
+    pages = {p.name: p.read_text(encoding="utf-8") for p in DOCS.glob("*.rst")}
+    lists = {name: text.count(".. contents::") for name, text in pages.items()}
+    assert any(lists.values())
+    assert lists == {name: len(re.findall(wanted, text)) for name, text in pages.items()}
+
+
 def test_extras_named_in_the_manual_exist() -> None:
     extras = read_toml(ROOT / "pyproject.toml")["project"]["optional-dependencies"]
     text = "".join(page.read_text(encoding="utf-8") for page in pages.pages())
