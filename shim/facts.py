@@ -14,7 +14,7 @@ from .known.rows import Source, column
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
 from .options import ROW_MAJOR, Option
-from .report import ANY_KEYWORD, Failure, Report, keywords_of, static, type_name_of
+from .report import ANY_KEYWORD, Failure, Report, keywords_of, static
 from .sources import source_of
 
 
@@ -128,6 +128,7 @@ def _source(library: str | None, obj: Any) -> tuple[Source | None, bool]:
     if row is None:
         return None, False
     here, verified = source_of(library, version_tuple(version_of(row.library) or ""))
-    if here is not None and verified and type_name_of(obj) not in here.others:
+    names = {f"{each.__module__}.{each.__qualname__}" for each in type(obj).__mro__}
+    if here is not None and verified and names.isdisjoint(here.others):
         return here, row.immutable
     return None, row.immutable

@@ -43,8 +43,8 @@ COST_CASE = "line"
 
 
 def _aligned(make: Callable[[], Any]) -> Made:
-    """An object whose memory lies at a multiple of 64, where one of many does: it places its memory
-    itself."""
+    """An object whose memory lies at a multiple of 64, where that of one of many does: nobody can
+    tell such an object where to place its memory."""
     many = [(each, buffer_address(each) or 0) for each in [make() for _ in range(64)]]
     return Made(*min(many, key=lambda made: made[1] % 64))
 

@@ -492,7 +492,8 @@ static int
 after_learned(dls_exchange *x, dls_form form, dls_attempt got)
 {
     bool came = got == DLS_ATTEMPT_GOT;
-    if (came && dls_device_is_host(x->acquired.tensor.device.device_type)) {
+    if (came
+        && (x->synced || dls_device_is_host(x->acquired.tensor.device.device_type))) {
         return 0;
     }
     if (got == DLS_ATTEMPT_FINAL) {

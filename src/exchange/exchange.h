@@ -182,7 +182,8 @@ typedef struct {
     PyObject *capsule;                    /* the result of __dlpack__, or NULL */
     dl_managed_tensor_versioned *managed; /* the struct of the C table, or NULL */
     PyObject *error;                      /* the exception, or NULL */
-    dls_column *column; /* DLS_FAST_COLUMN: borrowed from the fast path; else NULL */
+    dls_column *column; /* DLS_FAST_COLUMN, else NULL.  The struct is the fast path's,
+                         * what it holds is the outcome's. */
 } dls_outcome;
 
 /* The record on the fast path.  Its address is never taken: that would cost its place

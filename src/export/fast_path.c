@@ -1,7 +1,7 @@
 /* The fast path.  Every entry point asks, takes and gives in one body, whose steps are
  * inline; the answer's generation is a constant in each half of it.  Tests:
  * tests/core/test_fast_path.py, tests/core/test_ctable.py,
- * tests/core/test_readonly_and_copies.py. */
+ * tests/core/test_readonly_and_copies.py, tests/core/test_columns_learned.py. */
 #include "export/fast_path.h"
 
 #include <string.h>

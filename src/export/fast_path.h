@@ -44,7 +44,7 @@ PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *
 
 /* The form in which the columns of this source's type were read; unknown: they must be
  * read in full.  A consumer that asked for the device first may be one that does not
- * heed READ_ONLY, as all columns are (T8). */
+ * heed READ_ONLY, and all columns are read-only (T8). */
 static inline dls_form
 dls_fast_column_form(const dls_producer *self)
 {

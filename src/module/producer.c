@@ -161,8 +161,8 @@ dlpack_of_author(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     return capsule;
 }
 
-/* Columns have a fast path, too, and so has copy=True and nothing else, also where the
- * copy of the export before is kept; all else is read in full. */
+/* Columns have a fast path, too, and so has copy=True alone, also where the copy of the
+ * export before is kept; all else is read in full. */
 DLS_APART static PyObject *
 dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                PyObject *kwnames, dls_usual usual)

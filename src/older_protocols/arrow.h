@@ -52,10 +52,6 @@ typedef struct {
 
 /* Judge the type that column->schema says: fill the members above. */
 int dls_arrow_judge(dls_arrow_column *column);
-/* Do the same for the types of most columns, numbers without lists or metadata, of
- * which none is refused.  False: it is another type, and nothing is known yet.  Needs
- * no GIL. */
-bool dls_arrow_judge_number(dls_arrow_column *column);
 /* The items of a list of fixed size ("+w:3": 3); -1: the format says no such list. */
 int64_t dls_arrow_items(const arrow_schema *schema);
 /* The last step: describe `window` in reading->acquired. */
@@ -76,8 +72,8 @@ int dls_arrow_end(dls_arrow_column *column, int code);
 
 /* --- array --- */
 
-/* Call the method by its name; a new reference to the result, NULL with its exception.
- */
+/* Call the method by its name, or the call that stands for it; a new reference to the
+ * result, NULL with its exception. */
 PyObject *dls_arrow_call(const dls_reading *reading);
 /* The struct in a capsule of this name, borrowed from it.  NULL with an exception. */
 void *dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name);

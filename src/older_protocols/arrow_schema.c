@@ -3,7 +3,6 @@
  * Tests: tests/core/test_columns.py, test_columns_lies.py. */
 #include "older_protocols/arrow.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -407,8 +406,10 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
                : refuse_type(column, schema, name.at != NULL);
 }
 
-bool
-dls_arrow_judge_number(dls_arrow_column *column)
+/* The types of most columns, numbers without lists or metadata, of which none is
+ * refused.  False: it is another type, and nothing is known yet. */
+static bool
+judge_number(dls_arrow_column *column)
 {
     const arrow_schema *schema = &column->schema;
     if (schema->release == NULL || schema->format == NULL || schema->metadata != NULL
@@ -439,7 +440,7 @@ dls_arrow_judge(dls_arrow_column *column)
 {
     counted name, parameters;
     const arrow_schema *schema = &column->schema;
-    if (dls_arrow_judge_number(column)) {
+    if (judge_number(column)) {
         return 0;
     }
     if (check_schema(column, schema) < 0

@@ -54,14 +54,12 @@ typedef struct {
     arrow_device_array array[PAIR];
     int count; /* of those that came; below PAIR: the stream has ended, or failed */
     int code;  /* of the failure that came after them; 0: none */
-    bool asked;
 } arrays;
 
 /* Needs no GIL.  After the last array, the stream is released. */
 static void
 ask_next(stream *s, arrays *next)
 {
-    next->asked = true;
     next->count = next->code = 0;
     for (int i = 0; i < PAIR && next->count == i; i++) {
         arrow_device_array *array = &next->array[i];
@@ -84,19 +82,15 @@ call_next(stream *s, arrays *next)
     dls_error_report(); /* T9 */
 }
 
-/* The type, and for numbers the first arrays with it: then the GIL is let go of once.
- * The code of the type's failure. */
+/* The code of a failure; 0: the type came. */
 static int
-call_schema(stream *s, dls_arrow_column *column, arrays *next)
+call_schema(stream *s, dls_arrow_column *column)
 {
     arrow_schema *schema = &column->schema;
     int code;
     Py_BEGIN_ALLOW_THREADS
     code = s->on_device ? s->device.get_schema(&s->device, schema)
                         : s->host.get_schema(&s->host, schema);
-    if (code == 0 && dls_arrow_judge_number(column)) {
-        ask_next(s, next);
-    }
     Py_END_ALLOW_THREADS
     dls_error_report(); /* T9 */
     return code;
@@ -262,24 +256,25 @@ take_arrays(dls_arrow_column *column, arrays *came, chunks *all)
 
 /* All chunks with values, up to the end of the stream. */
 static int
-take_chunks(dls_arrow_column *column, stream *s, arrays *next, chunks *all)
+take_chunks(dls_arrow_column *column, stream *s, chunks *all)
 {
-    if (!next->asked) {
-        call_next(s, next);
-    }
-    while (take_arrays(column, next, all) == 0) {
-        if (next->code != 0) {
-            return fail_call(column->reading, s, next->code);
-        }
-        if (next->count < PAIR) {
-            return 0;
-        }
-        if (PyErr_CheckSignals() < 0) {
+    arrays next; /* large, so it is filled where it is used */
+    for (;;) {
+        call_next(s, &next);
+        if (take_arrays(column, &next, all) < 0) {
             return -1;
         }
-        call_next(s, next);
+        /* A query that was interrupted fails, too: the signal is what is reported. */
+        if ((next.code != 0 || next.count == PAIR) && PyErr_CheckSignals() < 0) {
+            return -1;
+        }
+        if (next.code != 0) {
+            return fail_call(column->reading, s, next.code);
+        }
+        if (next.count < PAIR) {
+            return 0;
+        }
     }
-    return -1;
 }
 
 /* --- the memory --------------------------------------------------------------- */
@@ -363,9 +358,7 @@ take_stream(const dls_reading *reading, PyObject *capsule, stream *s)
 static int
 read_stream(dls_arrow_column *column, stream *s, chunks *all)
 {
-    arrays next; /* large, so it is filled where it is used */
-    next.asked = false;
-    int code = call_schema(s, column, &next);
+    int code = call_schema(s, column);
     if (code != 0) {
         column->schema.release = NULL;
         return fail_call(column->reading, s, code);
@@ -374,9 +367,7 @@ read_stream(dls_arrow_column *column, stream *s, chunks *all)
         column->reading->acquired->tensor.device.device_type = s->device.device_type;
         *column->reading->p = (dls_producer_stream){.known = DLS_P_READY};
     }
-    return !next.asked && dls_arrow_judge(column) < 0
-               ? -1
-               : take_chunks(column, s, &next, all);
+    return dls_arrow_judge(column) < 0 ? -1 : take_chunks(column, s, all);
 }
 
 int

@@ -94,8 +94,9 @@ drop_given(dls_reading *reading)
     }
 }
 
-/* A call by name has failed: because there is no such method, or None in its place?
- * Then the exception, which says only that, is cleared. */
+/* A reading by name has failed: because there is no such method, or None in its place?
+ * The attribute is looked up a second time for that.  Then the exception, which says
+ * only that, is cleared. */
 static bool
 is_missing(const dls_reading *reading)
 {

@@ -180,3 +180,30 @@ def test_a_method_that_an_object_hides_is_not_offered():
         learned.wrapper.__dlpack__(max_version=(1, 0))
     del learned.column.__arrow_c_array__
     assert facts(learned.wrapper)["shape"] == (3,)
+
+
+def test_a_device_stream_that_can_be_read_once_is_read_once() -> None:
+    """The type was learned on the host; what comes of a device has its form in hand."""
+    count = Count()
+
+    class Once:
+        def __init__(self, *device: int) -> None:
+            self.device, self.read = device, 0
+
+        def __arrow_c_device_stream__(self, requested_schema: Any = None, **_more: Any) -> Any:
+            self.read += 1
+            if self.read > 1:
+                raise ValueError("the stream was read already")
+            values = [array(count, 3, numbers(1, 2, 3))]
+            stream = made.stream(
+                count, schema(count, "l"), values, on_device=True, device=self.device
+            )
+            return made.capsule(stream, "arrow_device_array_stream", count)
+
+    for device in ((1, -1), (1, -1), (12, 0), (12, 0)):
+        column = Once(*device)
+        capsule = dlshim.upgrade(column).__dlpack__(max_version=(1, 0))
+        assert _core._peek(capsule)["shape"] == (3,) and column.read == 1
+        del capsule
+    gc.collect()
+    assert count.owed == 0

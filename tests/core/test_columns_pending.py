@@ -35,5 +35,12 @@ def test_T9_an_exception_that_a_stream_leaves_is_reported(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("sys.unraisablehook", lambda report: told.append(str(report.exc_value)))
-    assert take(Column(pending, guilty)) is not None
+    taken = take(Column(pending, guilty))
+    assert (taken if isinstance(taken, dlshim.Tensor) else dlshim.from_dlpack(taken)).shape == (3,)
     assert {*told} == ({f"left by {guilty}"} if guilty != "nobody" else set())
+
+
+def test_a_query_that_the_user_interrupts_is_no_buffer_error(pending: Any) -> None:
+    """Whoever catches a BufferError begins something else."""
+    with pytest.raises(KeyboardInterrupt):
+        dlshim.from_dlpack(Column(pending, "the user"))

@@ -240,6 +240,16 @@ def test_inspect_says_of_a_read_only_wrapper_only_what_happens():
 
 
 @needs_wrapper
+def test_inspect_promises_nothing_of_a_subclass_of_the_read_only_wrapper():
+    class Own(wrapper):
+        pass
+
+    told = dlshim.inspect(Own(torch.arange(3.0)), export=True, consumer="numpy.from_dlpack")
+    (verdict,) = told.verdicts
+    assert not verdict.bare.writable
+
+
+@needs_wrapper
 def test_the_cures_of_a_read_only_wrapper_work():
     lazy = {
         "detach": torch.ones(3, requires_grad=True),

@@ -1,6 +1,8 @@
 /* A stream of Arrow of which one function leaves an exception behind (test_columns_pending). */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +57,27 @@ get_schema(stream *self, schema *out)
     return 0;
 }
 
+/* A function of Python runs only where no exception is left. */
+static int
+run_python(void)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *made = PyObject_CallFunction((PyObject *)&PyList_Type, NULL);
+    Py_XDECREF(made);
+    PyGILState_Release(state);
+    return made != NULL ? 0 : EIO;
+}
+
 static int
 get_next(stream *self, array *out)
 {
+    if (strcmp(guilty, "the user") == 0) {
+        raise(SIGINT);
+        return EINTR;
+    }
+    if (given == 0 && run_python() != 0) {
+        return EIO;
+    }
     static int64_t data[] = {1, 2, 3};
     static const void *buffers[] = {NULL, data};
     (void)self;
