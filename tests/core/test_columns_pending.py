@@ -5,6 +5,7 @@ The functions of the stream are in C, because what a callback of ctypes raises i
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -42,5 +43,10 @@ def test_T9_an_exception_that_a_stream_leaves_is_reported(
 
 def test_a_query_that_the_user_interrupts_is_no_buffer_error(pending: Any) -> None:
     """Whoever catches a BufferError begins something else."""
-    with pytest.raises(KeyboardInterrupt):
-        dlshim.from_dlpack(Column(pending, "the user"))
+    # A shell starts what runs in the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            dlshim.from_dlpack(Column(pending, "the user"))
+    finally:
+        signal.signal(signal.SIGINT, before)
