@@ -82,7 +82,7 @@ typedef struct {
 #define DLS_FAST_WANTED 16u   /* the generation that is wanted */
 #define DLS_FAST_DIRECT 32u   /* the plan's method is called */
 #define DLS_FAST_DEVICE 64u   /* the device is asked by a method that is looked up */
-/* Of an outcome only: a column was read (dls_outcome.column). */
+/* This bit is in an outcome alone: a column was read (dls_outcome.column). */
 #define DLS_FAST_COLUMN 128u
 
 /* The facts learned from asking a type.  They are one word: dls_plan.learned. */

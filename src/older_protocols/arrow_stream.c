@@ -238,7 +238,8 @@ take_chunk(dls_arrow_column *column, arrow_device_array *came, chunks *all)
     return code;
 }
 
-/* Those that came together become chunks.  After a failure the others are dropped. */
+/* The arrays that came together become chunks.  After a failure the others are dropped.
+ */
 static int
 take_arrays(dls_arrow_column *column, arrays *came, chunks *all)
 {
