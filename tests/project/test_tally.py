@@ -48,3 +48,20 @@ def test_a_run_without_a_report_or_a_session_has_failed(
         assert closing_line(capsys) == "1 passed, 1 failed, 0 skipped"
     bad = report(tmp_path, "bad.json", lint="failed")
     assert tally.main(good, bad, str(tmp_path)) == 1
+
+
+def test_what_failed_is_named_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = "<testcase classname='tests.core.test_a' name='test_b'>{}</testcase>"
+    problem = "<failure message='short'>" + "\n".join(f"line {n}" for n in range(30)) + "</failure>"
+    cases = case.format("") + case.format(problem)
+    (tmp_path / "suite.xml").write_text(
+        f"<testsuites><testsuite tests='2' failures='1'>{cases}</testsuite></testsuites>"
+    )
+    assert tally.main(report(tmp_path, "suite.json", suite="failed"), str(tmp_path)) == 1
+    table, name, *lines, sums = capsys.readouterr().out.splitlines()
+    assert table.split() == ["suite", "1", "1", "0"]
+    assert name == "suite: tests.core.test_a.test_b"
+    assert lines == [f"    line {n}" for n in range(15, 30)]
+    assert sums == "1 passed, 1 failed, 0 skipped"
