@@ -4,8 +4,9 @@
 protocol; the wrapper answers every consumer in the form that it asked for.
 """
 
-# Importing the package must stay cheap (2 ms) and must import no other module:
-# modules that no exchange needs are loaded when they are first asked for.
+# Importing the package must stay cheap (2 ms) and must import no other module than these two:
+# the others are loaded when they are first asked for, and a fork waits for the end of that.
+from . import locks as _locks
 from ._core import (
     CopyRequiredError,
     Producer,
@@ -92,8 +93,8 @@ _LAZY = {
 def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    __import__(f"dlshim.{_LAZY[name]}")
-    value = getattr(globals()[_LAZY[name]], name.lstrip("_"))
+    module = _locks.import_module(f"dlshim.{_LAZY[name]}")
+    value = getattr(module, name.lstrip("_"))
     globals()[name] = value
     return value
 

@@ -320,46 +320,52 @@ def _change(
     cls: Any, inner: str | None, array: bool, fill: bool = True, from_dlpack: Any = None
 ) -> Any:
     with changing:  # no thread may see a class half changed
-        had = vars(cls).get(METHODS)
-        methods = had.methods if had else _class_methods(cls)
-        put: dict[str, Any] = {METHODS: _Methods(methods, dict(had.inherited) if had else {})}
-        if inner is not None:
-            owner = cls.__name__.lstrip("_")
-            if inner.startswith("__") and not inner.endswith("__") and owner:
-                inner = f"_{owner}{inner}"  # as Python names it in the class
-            put[INNER] = inner
-        if from_dlpack is not None:
-            put[GIVEN] = _Given(from_dlpack)
-        hook = vars(cls).get("__init_subclass__")
-        if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
-            put["__init_subclass__"] = _for_subclasses(cls, hook)
-        for name, value in methods.items():
-            if (array or name != "__array__") and _keep_own(cls, name, put, fill):
-                put[name] = value
-        before = vars(cls).copy()
-        try:
-            if cls is Producer or cls is Tensor:
-                raise TypeError
-            for name, value in put.items():
-                setattr(cls, name, value)
-            ours = had.tables if had else {}
-            members = {k: v for k, v in before.items() if ours.get(k, put) is not v}
-            for name, value in put[METHODS].put_tables(cls, members).items():
-                put[name] = value
-                setattr(cls, name, value)
-        except BaseException as error:
-            # A metaclass may refuse any of them: then none stays.
-            for name in put:
-                if name in vars(cls) and name not in before:
-                    type.__delattr__(cls, name)
-                elif vars(cls).get(name) is not before.get(name):
-                    type.__setattr__(cls, name, before[name])
-            if not isinstance(error, (TypeError, AttributeError)):
-                raise
-            raise TypeError(
-                f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
-            ) from error
-        return abc.update_abstractmethods(cls)
+        return _change_alone(cls, inner, array, fill, from_dlpack)
+
+
+def _change_alone(
+    cls: Any, inner: str | None, array: bool, fill: bool = True, from_dlpack: Any = None
+) -> Any:
+    had = vars(cls).get(METHODS)
+    methods = had.methods if had else _class_methods(cls)
+    put: dict[str, Any] = {METHODS: _Methods(methods, dict(had.inherited) if had else {})}
+    if inner is not None:
+        owner = cls.__name__.lstrip("_")
+        if inner.startswith("__") and not inner.endswith("__") and owner:
+            inner = f"_{owner}{inner}"  # as Python names it in the class
+        put[INNER] = inner
+    if from_dlpack is not None:
+        put[GIVEN] = _Given(from_dlpack)
+    hook = vars(cls).get("__init_subclass__")
+    if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
+        put["__init_subclass__"] = _for_subclasses(cls, hook)
+    for name, value in methods.items():
+        if (array or name != "__array__") and _keep_own(cls, name, put, fill):
+            put[name] = value
+    before = vars(cls).copy()
+    try:
+        if cls is Producer or cls is Tensor:
+            raise TypeError
+        for name, value in put.items():
+            setattr(cls, name, value)
+        ours = had.tables if had else {}
+        members = {k: v for k, v in before.items() if ours.get(k, put) is not v}
+        for name, value in put[METHODS].put_tables(cls, members).items():
+            put[name] = value
+            setattr(cls, name, value)
+    except BaseException as error:
+        # A metaclass may refuse any of them: then none stays.
+        for name in put:
+            if name in vars(cls) and name not in before:
+                type.__delattr__(cls, name)
+            elif vars(cls).get(name) is not before.get(name):
+                type.__setattr__(cls, name, before[name])
+        if not isinstance(error, (TypeError, AttributeError)):
+            raise
+        raise TypeError(
+            f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
+        ) from error
+    return abc.update_abstractmethods(cls)
 
 
 @overload
@@ -455,5 +461,6 @@ class ProducerMixin:
         _change(cls, inner, array, from_dlpack=from_dlpack)
 
 
-_change(ProducerMixin, None, False)
+# No thread sees it before the import ends, and an import may not take the lock (locks.py).
+_change_alone(ProducerMixin, None, False)
 producer.__module__ = ProducerMixin.__module__ = "dlshim"

@@ -375,7 +375,12 @@ borrow_module(dls_state *state, dls_python_module module)
 {
     PyObject *object = dls_state_borrow(&state->in_python[module]);
     if (object == NULL) {
-        PyObject *made = PyImport_ImportModule(modules[module]);
+        /* A fork of another thread waits for the end of the import (rule T10). */
+        PyObject *locks = PyImport_ImportModule("dlshim.locks");
+        PyObject *made = locks != NULL ? PyObject_CallMethod(locks, "import_module",
+                                                             "s", modules[module])
+                                       : NULL;
+        Py_XDECREF(locks);
         object = keep(&state->in_python[module], made);
     }
     return object;

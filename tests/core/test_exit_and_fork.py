@@ -292,6 +292,64 @@ def test_T10_a_fork_holds_every_lock_of_the_python_code():
     child.run(LOCKS)
 
 
+IMPORTING = """
+importing, forking = threading.Event(), threading.Event()
+
+class Slow:
+    '''Finds nothing: the import of that module goes on when a fork has begun.'''
+    def find_spec(name, path, target=None):
+        if name == "dlshim.{module}":
+            importing.set()
+            assert forking.wait(HANGS)
+
+sys.meta_path.insert(0, Slow)
+first = threading.Thread(target=lambda: {use})
+first.start()
+assert importing.wait(HANGS)
+# Those who are registered last are called first.
+os.register_at_fork(before=forking.set)
+reap(in_child(lambda: {use}))
+first.join()
+"""
+IMPORTS = {
+    "importers": "CALLS['from_dlpack'](Source())",
+    "kernels": "dlshim.kernel",
+}
+
+
+@FORK
+@pytest.mark.parametrize("module", IMPORTS)
+def test_T10_a_fork_while_a_first_use_imports_a_module(module):
+    """CPython's lock of the module would never be given back in the child."""
+    child.run(HEAD + IMPORTING.format(module=module, use=IMPORTS[module]))
+
+
+def test_no_module_takes_the_lock_while_it_is_imported():
+    """It could wait for a thread that imports the same module by a first use."""
+    child.run("""
+        from importlib import import_module
+        from pkgutil import walk_packages
+        import dlshim
+
+        class Taken:
+            def acquire(self, *arguments):
+                raise AssertionError("an import takes the lock")
+            __enter__ = acquire
+            def __exit__(self, *arguments): ...
+
+        dlshim.locks.changing = Taken()
+        names = {each.name for each in walk_packages(dlshim.__path__, "dlshim.")}
+        for name in names - {"dlshim.__main__", "dlshim.testing"}:
+            import_module(name)
+        try:
+            dlshim.kernel
+        except AssertionError:
+            pass
+        else:
+            raise AssertionError("a first use does not take the lock")
+        """)
+
+
 def dedented(code):
     import textwrap
 
