@@ -57,12 +57,14 @@ def commands(text: str) -> str:
 
 
 #: Where dlshim should be, an extension finds nothing, a release without a table, or a table of
-#: another number or of too few functions.
+#: another number or of too few functions, or what a mock has in its place.
 WITHOUT = """
 import sys, types, ctypes
 sys.modules["dlshim"] = None
 if {table}:
     module = sys.modules["dlshim"] = types.ModuleType("dlshim")
+if {table} == (1,):
+    module._c_api_v1 = object()
 if len({table}) == 2:
     table = (ctypes.c_uint32 * 32)(*{table})
     new = ctypes.pythonapi.PyCapsule_New
@@ -78,19 +80,24 @@ except ImportError as error:
     print(error)
 """
 SENTENCE = (
-    "this module needs the Python package dlshim, {0} or newer: "
+    "this module needs the Python package dlshim, {0} or newer{1}: "
     'pip install --upgrade "dlshim>={0}"\n'
+)
+OTHER = (
+    ", and something else has its name, <module 'dlshim'>: remove or rename that, or import dlshim "
+    "before a test replaces it; if it is not installed"
 )
 
 
 def import_without_dlshim(name: str, folder: Path) -> None:
-    for table in ((), (0,), (2, 1 << 20), (1, 16)):
+    for table in ((), (0,), (1,), (2, 1 << 20), (1, 16)):
         program = WITHOUT.format(table=table, name=name)
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True
         )
         said = done.stdout + done.stderr
-        assert said == SENTENCE.format(dlshim.__version__), (name, table, done.returncode, said)
+        expected = SENTENCE.format(dlshim.__version__, OTHER if table else "")
+        assert said == expected, (name, table, done.returncode, said)
 
 
 def build(name: str, folder: Path) -> ModuleType:

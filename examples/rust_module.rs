@@ -37,6 +37,7 @@ mod python {
         pub static PyExc_ValueError: *mut Object;
         pub fn PyArg_ParseTuple(args: *mut Object, format: *const c_char, ...) -> c_int;
         pub fn PyCapsule_GetPointer(capsule: *mut Object, name: *const c_char) -> *mut c_void;
+        pub fn PyCapsule_IsValid(capsule: *mut Object, name: *const c_char) -> c_int;
         pub fn PyErr_Clear();
         pub fn PyErr_ExceptionMatches(kind: *mut Object) -> c_int;
         pub fn PyErr_Fetch(kind: *mut *mut Object, e: *mut *mut Object, tb: *mut *mut Object);
@@ -198,22 +199,34 @@ mod dlshim {
         is
     }
 
-    /// Set the ImportError that says what to install, and which version is.  package may be NULL.
+    /// Set the ImportError that says what to install, and what is here.  package may be NULL.
     unsafe fn refuse(package: *mut Object) {
-        PyErr_Clear();
-        let mut version = null_mut();
+        let (mut version, mut path) = (null_mut(), null_mut());
         if !package.is_null() {
             version = PyObject_GetAttrString(package, c("__version__\0"));
+            path = PyObject_GetAttrString(package, c("__path__\0"));
         }
-        if version.is_null() {
+        PyErr_Clear();
+        if package.is_null() {
             let text = "this module needs the Python package dlshim, 0.1.0 or newer: \
                         pip install --upgrade \"dlshim>=0.1.0\"\0";
             PyErr_SetString(PyExc_ImportError, c(text));
-        } else {
+        } else if !version.is_null() {
             let text = "this module needs the Python package dlshim, 0.1.0 or newer, and %S is \
-                        installed: pip install --upgrade \"dlshim>=0.1.0\"\0";
-            PyErr_Format(PyExc_ImportError, c(text), version);
-            Py_DecRef(version);
+                        installed, %R: pip install --upgrade \"dlshim>=0.1.0\"\0";
+            PyErr_Format(PyExc_ImportError, c(text), version, package);
+        } else {
+            let text = "this module needs the Python package dlshim, 0.1.0 or newer, and something \
+                        else has its name, %R: remove or rename that, or import dlshim before a \
+                        test replaces it; if it is not installed: \
+                        pip install --upgrade \"dlshim>=0.1.0\"\0";
+            let place = if path.is_null() { package } else { path };
+            PyErr_Format(PyExc_ImportError, c(text), place);
+        }
+        for object in [version, path] {
+            if !object.is_null() {
+                Py_DecRef(object);
+            }
         }
     }
 
@@ -225,7 +238,9 @@ mod dlshim {
             capsule = PyObject_GetAttrString(package, c("_c_api_v1\0"));
         }
         if !capsule.is_null() {
-            table = PyCapsule_GetPointer(capsule, c("dlshim._c_api_v1\0")) as *mut Table;
+            if PyCapsule_IsValid(capsule, c("dlshim._c_api_v1\0")) != 0 {
+                table = PyCapsule_GetPointer(capsule, c("dlshim._c_api_v1\0")) as *mut Table;
+            }
             Py_DecRef(capsule);
         }
         let is = !table.is_null()

@@ -127,35 +127,45 @@ dlshim_is_missing_(void)
     return is;
 }
 
-/* ImportError: which dlshim the module needs, and which is here (NULL: none). */
+/* ImportError: which dlshim the module needs, and what `import dlshim` gives (NULL: nothing). */
 static inline void
 dlshim_refuse_(PyObject *package)
 {
+#define DLSHIM_NEEDS_ "this module needs the Python package dlshim, " DLSHIM_VERSION " or newer"
+#define DLSHIM_CURE_ ": pip install --upgrade \"dlshim>=" DLSHIM_VERSION "\""
     PyObject *version = package ? PyObject_GetAttrString(package, "__version__") : NULL;
+    PyObject *path = package ? PyObject_GetAttrString(package, "__path__") : NULL;
     PyErr_Clear();
-    if (version) {
-        PyErr_Format(PyExc_ImportError,
-                     "this module needs the Python package dlshim, " DLSHIM_VERSION
-                     " or newer, and %S is installed: pip install --upgrade \"dlshim>="
-                     DLSHIM_VERSION "\"", version);
-        Py_DECREF(version);
-        return;
+    if (!package) {
+        PyErr_SetString(PyExc_ImportError, DLSHIM_NEEDS_ DLSHIM_CURE_);
     }
-    PyErr_SetString(PyExc_ImportError,
-                    "this module needs the Python package dlshim, " DLSHIM_VERSION
-                    " or newer: pip install --upgrade \"dlshim>=" DLSHIM_VERSION "\"");
+    else if (version && PyUnicode_Check(version)) {
+        PyErr_Format(PyExc_ImportError, DLSHIM_NEEDS_ ", and %U is installed, %R" DLSHIM_CURE_,
+                     version, package);
+    }
+    else { /* a file or a folder of the user's, or the mock of a test */
+        PyErr_Format(PyExc_ImportError,
+                     DLSHIM_NEEDS_ ", and something else has its name, %R: remove or rename that, "
+                     "or import dlshim before a test replaces it; if it is not installed"
+                     DLSHIM_CURE_, path ? path : package);
+    }
+    Py_XDECREF(version);
+    Py_XDECREF(path);
+#undef DLSHIM_NEEDS_
+#undef DLSHIM_CURE_
 }
 
 static inline const dlshim_table *
 dlshim_fetch_(const dlshim_table *volatile *known)
 {
+    static const char name[] = "dlshim._c_api_v1";
     const dlshim_table *table = NULL;
     PyObject *package = PyImport_ImportModule("dlshim");
     PyObject *capsule = package ? PyObject_GetAttrString(package, "_c_api_v1") : NULL;
-    if (capsule) {
-        table = (const dlshim_table *)PyCapsule_GetPointer(capsule, "dlshim._c_api_v1");
-        Py_DECREF(capsule);
+    if (capsule && PyCapsule_IsValid(capsule, name)) {
+        table = (const dlshim_table *)PyCapsule_GetPointer(capsule, name);
     }
+    Py_XDECREF(capsule);
     if (table && (table->abi != DLSHIM_ABI || table->size < sizeof(dlshim_table))) {
         table = NULL;
     }

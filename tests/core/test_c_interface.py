@@ -993,26 +993,58 @@ for call in (ext.load, lambda: ext.take(b"1"), lambda: ext.lend(b"1"),
         print(type(error).__name__, error)
 """
 SENTENCE = (
-    "ImportError this module needs the Python package dlshim, {0} or newer: "
+    "ImportError this module needs the Python package dlshim, {0} or newer{1}: "
     'pip install --upgrade "dlshim>={0}"\n'
+)
+OTHER = (
+    ", and something else has its name, {}: remove or rename that, or import dlshim before a test "
+    "replaces it; if it is not installed"
 )
 ABSENT = "sys.modules['dlshim'] = None"
 FOREIGN = "sys.modules['dlshim'] = types.ModuleType('dlshim')"
 OLD = f"{FOREIGN}; sys.modules['dlshim'].__version__ = '0.0.9'"
+MOCK = """from unittest import mock
+class Mock(mock.MagicMock):
+    def __repr__(self):
+        return "<a mock>"
+sys.modules['dlshim'] = Mock()"""
 
 
 @pytest.mark.once
 @pytest.mark.parametrize(
     "prepare, here",
-    [(ABSENT, ""), (FOREIGN, ""), (OLD, ", and 0.0.9 is installed")],
-    ids=["missing", "another module", "too old"],
+    [
+        (ABSENT, ""),
+        (FOREIGN, OTHER.format("<module 'dlshim'>")),
+        (OLD, ", and 0.0.9 is installed, <module 'dlshim'>"),
+        (MOCK, OTHER.format("<a mock>")),
+        ("sys.modules['dlshim'] = types.SimpleNamespace()", OTHER.format("namespace()")),
+    ],
+    ids=["missing", "another module", "too old", "mock", "no module"],
 )
 def test_users_are_told_what_to_install(ext, prepare, here):
     program = MISSING.format(prepare=prepare, target=ext.__file__)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
-    sentence = SENTENCE.format(dlshim.__version__).replace(" or newer", f" or newer{here}")
+    sentence = SENTENCE.format(dlshim.__version__, here)
     assert done.stdout == sentence * 5
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("place", ["dlshim.py", "dlshim/__init__.py", "dlshim"])
+def test_users_are_told_which_file_stands_before_dlshim(ext, tmp_path, place):
+    """A folder alone, too, where dlshim is not installed."""
+    found = tmp_path / place
+    found.parent.mkdir(exist_ok=True)
+    found.write_text("_c_api_v1 = 1\n") if found.suffix else found.mkdir()
+    prepare = f"sys.path[:] = [{str(tmp_path)!r}, *(p for p in sys.path if 'site-pack' not in p)]"
+    program = MISSING.format(prepare=prepare, target=ext.__file__)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout.splitlines()
+    assert len(told) == 5 and len(set(told)) == 1
+    assert "something else has its name, " in told[0]
+    assert str(found.parent if found.stem == "__init__" else found) in told[0]
 
 
 @pytest.mark.once
@@ -1043,7 +1075,9 @@ def test_a_table_that_does_not_fit_is_refused(ext, abi, size):
     program = MISSING.format(prepare=other, target=ext.__file__)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == ""
-    assert done.stdout == SENTENCE.format(dlshim.__version__) * 5
+    here = OTHER.format("<module 'dlshim'>")
+    sentence = SENTENCE.format(dlshim.__version__, here)
+    assert done.stdout == sentence * 5
 
 
 @pytest.mark.once
