@@ -84,11 +84,11 @@ template <class T, int Rank = any_rank> class view {
     int64_t shape(int32_t axis) const { return array_.shape[axis]; }
     int64_t stride(int32_t axis) const { return array_.strides[axis]; } /* in elements */
     int64_t size() const {
-        int64_t n = 1;
+        uint64_t n = has_array(); /* unsigned: beside an extent of 0 it may overflow */
         for (int32_t i = 0; i < array_.ndim; i++) {
-            n *= array_.shape[i];
+            n *= static_cast<uint64_t>(array_.shape[i]);
         }
-        return n;
+        return static_cast<int64_t>(n);
     }
     T *data() const {
         return reinterpret_cast<T *>(static_cast<char *>(array_.data) + array_.byte_offset);
@@ -108,7 +108,7 @@ template <class T, int Rank = any_rank> class view {
     /* The element; std::out_of_range where there is none.  Negative indices count as wrong. */
     template <class U = T, class... I> U &at(I... index) const {
         const int64_t at[sizeof...(I) + 1] = {static_cast<int64_t>(index)..., 0};
-        bool is = array_.ndim == static_cast<int32_t>(sizeof...(I));
+        bool is = has_array() && array_.ndim == static_cast<int32_t>(sizeof...(I));
         for (size_t i = 0; is && i < sizeof...(I); i++) {
             is = at[i] >= 0 && at[i] < array_.shape[i];
         }
@@ -119,6 +119,8 @@ template <class T, int Rank = any_rank> class view {
     }
 
   protected:
+    /* One without has no elements: it was moved away, or nothing was taken yet. */
+    bool has_array() const { return array_.dtype.bits != 0; }
     dlshim_array array_;
 };
 
@@ -239,7 +241,9 @@ void each_from(const view<T, Rank> &x, F &f, int32_t axis, int64_t offset) {
 
 /* Call f with each element, in row-major order, whatever the strides are. */
 template <class T, int Rank, class F> void each(const view<T, Rank> &x, F &&f) {
-    detail::each_from(x, f, 0, 0);
+    if (x.size() != 0) { /* else the other extents may be endless */
+        detail::each_from(x, f, 0, 0);
+    }
 }
 
 /* Call f with a view of the elements' own type: bool, the integers, float, double, complex of both.

@@ -298,18 +298,75 @@ PyMODINIT_FUNC PyInit_visits() { return PyModule_Create(&definition); }
 """
 
 
-def test_visit_reads_no_element_at_an_address_that_its_type_cannot_have(tmp_path: Path) -> None:
-    """It did, which is undefined in C++."""
-    source, library = tmp_path / "visits.cpp", tmp_path / "visits.so"
-    source.write_text(VISITS)
+def cpp_module(name: str, source: str, folder: Path) -> str:
+    """The start of a program that has the module of this source, which is compiled here."""
+    path = folder / f"{name}.cpp"
+    path.write_text(source)
     places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
     flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    run(tool("g++"), *flags, *places, str(source), "-o", str(library))
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import visits\n"
+    run(tool("g++"), *flags, *places, str(path), "-o", str(folder / f"{name}.so"))
+    return f"import sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT / 'tests')!r}]; import {name}\n"
+
+
+def test_visit_reads_no_element_at_an_address_that_its_type_cannot_have(tmp_path: Path) -> None:
+    """It did, which is undefined in C++."""
+    program = cpp_module("visits", VISITS, tmp_path) + (
         "odd = memoryview(bytearray(9))[1:]\n"
         "even = memoryview(bytearray(8))\n"
         "print(visits.visited(even.cast('h'), 0), visits.visited(odd, 0),\n"
         "      visits.visited(odd.cast('h'), 0), visits.visited(odd.cast('h'), 8))"
     )
-    assert run(sys.executable, "-c", program, str(tmp_path)).split() == ["4", "8", "-1", "4"]
+    assert run(sys.executable, "-c", program).split() == ["4", "8", "-1", "4"]
+
+
+ELEMENTS = """
+#include <dlshim.hpp>
+static int64_t count(const dlshim::view<const double> &x) {
+    int64_t n = 0;
+    dlshim::each(x, [&n](double) { n++; });
+    return n;
+}
+static bool has(const dlshim::view<const double> &x) {
+    try {
+        x.at();
+        return true;
+    }
+    catch (const std::out_of_range &) {
+        return false;
+    }
+}
+static PyObject *elements(PyObject *, PyObject *obj) {
+    dlshim::import<const double> x;
+    if (!x.take(obj)) {
+        return nullptr;
+    }
+    const dlshim::view<const double> before = x;
+    const int64_t counted = count(before);
+    const dlshim::import<const double> other(std::move(x));
+    return Py_BuildValue("LLiLLi", static_cast<long long>(other.size()),
+                         static_cast<long long>(counted), static_cast<int>(has(other)),
+                         static_cast<long long>(x.size()), static_cast<long long>(count(x)),
+                         static_cast<int>(has(x)));
+}
+static PyMethodDef functions[] = {{"elements", elements, METH_O, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "elements", nullptr, -1, functions,
+                                 nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit_elements() { return PyModule_Create(&definition); }
+"""
+
+
+def test_an_import_that_was_moved_away_has_no_elements(tmp_path: Path) -> None:
+    """It said one, at no address; and beside an extent of 0 each() counted the others up."""
+    program = cpp_module("elements", ELEMENTS, tmp_path) + (
+        "from doubles.producers import P2\n"
+        "for shape in ((), (3, 2), (0,), (1 << 40, 0), (1 << 40, 1 << 40, 0)):\n"
+        "    print(*elements.elements(P2(shape, 'float64')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    none = "0 0 0"  # elements that x says, that each() finds, and whether at() gives one
+    has = ["1 1 1", "6 6 0", *[none] * 3]
+    assert done.stdout.splitlines() == [f"{x} {none}" for x in has]
