@@ -504,6 +504,46 @@ def test_an_import_is_read_by_the_header_alone(ext):
     assert ext.look(kept) == (found.shape, found.strides, READ_ONLY)
 
 
+# --- what is kept ---------------------------------------------------------------------
+
+#: What torch changes in place: the shape of x, and for the last two its memory.
+REPLACED = {
+    "resize_": lambda x: x.resize_(2, 2),
+    "t_": lambda x: x.t_(),
+    "as_strided_": lambda x: x.as_strided_((1, 2), (1, 1)),
+    "set_": lambda x: x.set_(x.new_zeros(5, 5)),
+    "data": lambda x: setattr(x, "data", x.new_zeros(5, 5)),
+}
+
+
+@pytest.mark.parametrize("change", REPLACED.values(), ids=REPLACED)
+def test_a_kept_import_has_the_shape_of_torch_s_tensor(ext, hand_on, change):
+    """As the manual says: the struct that torch gives points into the tensor.  An alias, a Tensor
+    and a struct of dlshim's have their own."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    for _ in range(3):  # the first import finds out how
+        x = torch.arange(6.0).reshape(2, 3)
+        kept, alias, tensor = ext.take(x), ext.take(x, detach=1), dlshim.from_dlpack(x)
+        change(x)
+        assert tuple(x.shape) != (2, 3)
+        assert caps.look(kept).shape == (tuple(x.shape) if hand_on else (2, 3))
+        assert caps.look(alias).shape == tensor.shape == (2, 3)
+        assert caps.look(alias).strides == tensor.strides == (3, 1)
+        assert values(alias) == [0, 1, 2, 3, 4, 5]  # its memory, too, is not replaced
+
+
+def test_a_kept_import_of_numpy_has_its_own_shape_and_memory(ext):
+    np = pytest.importorskip("numpy", reason="NumPy is not installed")
+    for _ in range(3):
+        x = np.arange(6.0)
+        kept, tensor = ext.take(x), dlshim.from_dlpack(x)
+        x.shape = 2, 3
+        with pytest.raises(ValueError, match="cannot resize"):
+            x.resize(100)
+        assert caps.look(kept).shape == tensor.shape == (6,)
+        assert values(kept) == [0, 1, 2, 3, 4, 5]
+
+
 NO_MEANING = {
     "copy": (-1, 3, 7),
     "writable": (-1, 2),
