@@ -255,11 +255,16 @@ _CHANGEABLE = _HEAP | _IMMUTABLE
 
 
 def _is_finished(cls: type) -> bool:
-    """Whether a class is found under its own name: it is, once its definition has ended."""
-    found: Any = sys.modules.get(cls.__module__)
-    for name in cls.__qualname__.split("."):
+    """Whether a class is found under its name: it is, once its definition has ended.
+
+    The qualified name of `jax.Array` begins with another module: so its last part counts, too.
+    """
+    module: Any = sys.modules.get(cls.__module__)
+    names = cls.__qualname__.split(".")
+    found = module
+    for name in names:
         found = getattr(found, name, None)
-    return found is cls
+    return found is cls or getattr(module, names[-1], None) is cls
 
 
 def _is_foreign(cls: type) -> bool:

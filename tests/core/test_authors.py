@@ -1835,6 +1835,19 @@ def test_a_compiled_part_of_a_package_is_the_package(library, monkeypatch):
     assert library.run(dlshim.producer, compiled.Array) is compiled.Array
 
 
+def test_a_class_whose_qualified_name_is_another_module_s_is_not_changed(library):
+    """jax.Array was changed: its module is `jax`, its qualified name `jaxlib._jax.Array`."""
+    library.Array.__qualname__ = "b_library._core.Array"
+    with pytest.raises(TypeError, match="belongs to a_library"):
+        dlshim.producer(inner="array")(library.Array)
+
+
+def test_jax_stays_as_it_is():
+    jax = pytest.importorskip("jax")
+    with pytest.raises(TypeError, match="belongs to jax"):
+        dlshim.producer(jax.Array)
+
+
 def test_torch_stays_as_it_is():
     torch = pytest.importorskip("torch")
     own = torch.Tensor.__dlpack__
