@@ -74,7 +74,7 @@ typedef struct {
     int32_t contiguous;   /* 1: row-major */
     int32_t writable;     /* 1: you write; the object sees it, so IF_NEEDED means NEVER */
     int32_t copy;         /* DLSHIM_COPY_* */
-    int32_t detach;       /* 1: of a tensor that requires grad, its data; 0: it is refused */
+    int32_t detach;       /* 1: of a tensor, x.detach(); 0: one that requires grad is refused */
 } dlshim_request;
 
 #define DLSHIM_REQUEST_INIT \
@@ -191,8 +191,9 @@ dlshim_load(void)
 
 /* *tensor: the memory, yours to release; NULL on failure.  request NULL: the defaults.  obj:
  * whatever dlshim.upgrade() takes or gives; a capsule is used up, on failure too.  The tensor keeps
- * what the library's own export keeps: of torch the object, and not memory that x.data = ...,
- * x.set_() or x.resize_() replace. */
+ * what the library's own export keeps: of torch the object, whose shape and memory x.resize_(),
+ * x.set_(), x.t_() or x.data = ... replace.  Ask for `detach` where you keep the tensor: of such
+ * an alias only x.resize_() takes the memory. */
 static inline int
 dlshim_import(PyObject *obj, const dlshim_request *request,
               struct DLManagedTensorVersioned **tensor)
@@ -202,39 +203,42 @@ dlshim_import(PyObject *obj, const dlshim_request *request,
     return table ? table->import_tensor(obj, request, tensor) : -1;
 }
 
+/* The layout of a DLManagedTensorVersioned, which is read by memcpy: its own type may be declared by
+ * another header. */
+typedef struct {
+    uint32_t version[2];
+    void *context;
+    void (*deleter)(struct DLManagedTensorVersioned *);
+    uint64_t flags;
+    dlshim_array array;
+} dlshim_layout_;
+#define DLSHIM_READ_(to, tensor, member) \
+    memcpy((to), (const char *)(tensor) + offsetof(dlshim_layout_, member), sizeof *(to))
+
 /* The memory of a tensor that dlshim_import gave, and its flags (NULL: not asked); shape and
  * strides stay the tensor's. */
 static inline dlshim_array
 dlshim_look(const struct DLManagedTensorVersioned *tensor, uint64_t *flags)
 {
-    struct {
-        uint32_t version[2];
-        void *context;
-        void (*deleter)(struct DLManagedTensorVersioned *);
-        uint64_t flags;
-        dlshim_array array;
-    } copied;
-    memcpy(&copied, tensor, sizeof copied);
+    dlshim_array array;
+    DLSHIM_READ_(&array, tensor, array);
     if (flags) {
-        *flags = copied.flags;
+        DLSHIM_READ_(flags, tensor, flags);
     }
-    return copied.array;
+    return array;
 }
 
-/* Give back a tensor that is yours, on any thread; NULL is allowed. */
+/* Give back a tensor that is yours, on any thread; NULL is allowed.  A deleter that is written in
+ * Python may lose an exception that is pending. */
 static inline void
 dlshim_release(struct DLManagedTensorVersioned *tensor)
 {
-    struct {
-        uint32_t version[2];
-        void *context;
-        void (*deleter)(struct DLManagedTensorVersioned *);
-    } head;
+    void (*deleter)(struct DLManagedTensorVersioned *) = NULL;
     if (tensor) {
-        memcpy(&head, tensor, sizeof head);
-        if (head.deleter) {
-            head.deleter(tensor);
-        }
+        DLSHIM_READ_(&deleter, tensor, deleter);
+    }
+    if (deleter) {
+        deleter(tensor);
     }
 }
 

@@ -23,6 +23,12 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__GNUC__)
+#define DLSHIM_HIDDEN_ __attribute__((visibility("hidden")))
+#else /* a DLL shows what it says it shows */
+#define DLSHIM_HIDDEN_
+#endif
+
 namespace dlshim {
 
 #if defined(NB_VERSION_MAJOR)
@@ -139,6 +145,13 @@ template <class T, int Rank> struct question {
     question(const question &) = delete;
     question &operator=(const question &) = delete;
 
+    /* That of the type without options, one in each module: a T of the same name elsewhere may be
+     * another type. */
+    DLSHIM_HIDDEN_ static const dlshim_request &usual() {
+        static const question made{options()};
+        return made.request;
+    }
+
   private:
     void ask(std::true_type) {}
     void ask(std::false_type) {
@@ -157,11 +170,8 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
   public:
     import() : tensor_(nullptr), flags_(0) {}
     /* Needs the GIL; throws python_error. */
-    explicit import(PyObject *obj, const options &more = options()) : import() {
-        if (!take(obj, more)) {
-            throw python_error();
-        }
-    }
+    explicit import(PyObject *obj) : import() { need(take(obj)); }
+    explicit import(PyObject *obj, const options &more) : import() { need(take(obj, more)); }
     import(import &&other) noexcept : import() { swap(other); }
     import &operator=(import &&other) noexcept { return swap(other), *this; }
     import(const import &) = delete;
@@ -171,16 +181,9 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
     uint64_t flags() const { return flags_; } /* DLSHIM_READ_ONLY and the like */
 
     /* The same without throwing: false with a Python exception. */
-    bool take(PyObject *obj, const options &more = options()) {
-        const detail::question<T, Rank> want(more);
-        struct DLManagedTensorVersioned *tensor;
-        if (dlshim_import(obj, &want.request, &tensor) < 0) {
-            return false;
-        }
-        dlshim_release(tensor_);
-        tensor_ = tensor;
-        this->array_ = dlshim_look(tensor, &flags_);
-        return true;
+    bool take(PyObject *obj) { return ask(obj, detail::question<T, Rank>::usual()); }
+    bool take(PyObject *obj, const options &more) {
+        return ask(obj, detail::question<T, Rank>(more).request);
     }
     void swap(import &other) noexcept {
         std::swap(tensor_, other.tensor_);
@@ -189,6 +192,21 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
     }
 
   private:
+    static void need(bool taken) {
+        if (!taken) {
+            throw python_error();
+        }
+    }
+    bool ask(PyObject *obj, const dlshim_request &want) {
+        struct DLManagedTensorVersioned *tensor;
+        if (dlshim_import(obj, &want, &tensor) < 0) {
+            return false;
+        }
+        dlshim_release(tensor_);
+        tensor_ = tensor;
+        this->array_ = dlshim_look(tensor, &flags_);
+        return true;
+    }
     struct DLManagedTensorVersioned *tensor_;
     uint64_t flags_;
 };
@@ -197,12 +215,9 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
  * copied nor moved, so that it cannot be kept. */
 template <class T, int Rank = any_rank> class borrow : public view<T, Rank> {
   public:
-    explicit borrow(PyObject *obj, const options &more = options()) {
-        const detail::question<T, Rank> want(more);
-        if (dlshim_borrow(obj, &want.request, &view_) < 0) {
-            throw python_error();
-        }
-        this->array_ = view_.array;
+    explicit borrow(PyObject *obj) { ask(obj, detail::question<T, Rank>::usual()); }
+    explicit borrow(PyObject *obj, const options &more) {
+        ask(obj, detail::question<T, Rank>(more).request);
     }
     borrow(const borrow &) = delete;
     borrow &operator=(const borrow &) = delete;
@@ -211,6 +226,12 @@ template <class T, int Rank = any_rank> class borrow : public view<T, Rank> {
     uint64_t flags() const { return view_.flags; }
 
   private:
+    void ask(PyObject *obj, const dlshim_request &want) {
+        if (dlshim_borrow(obj, &want, &view_) < 0) {
+            throw python_error();
+        }
+        this->array_ = view_.array;
+    }
     dlshim_view view_;
 };
 

@@ -79,7 +79,7 @@ module_here(void)
 
 /* The state of that module; NULL with an exception.  The caller drops it (state_drop):
  * until then it outlives its module. */
-static dls_state *
+DLS_INLINE dls_state *
 state_share(void)
 {
     int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
@@ -165,7 +165,7 @@ refuse_null(void)
  * must be zero.  A version that appends a member here must go on reading requests of
  * today's size.  NULL with ValueError, or with RuntimeError; SystemError where obj is
  * NULL. */
-static const dlshim_request *
+DLS_INLINE const dlshim_request *
 read_request(PyObject *obj, const dlshim_request *given)
 {
     static const dlshim_request defaults = DLSHIM_REQUEST_INIT;
@@ -330,7 +330,7 @@ is_empty(const dl_tensor *tensor)
 }
 
 /* Is the plain tensor laid out as the request says?  No elements are so anywhere. */
-static bool
+DLS_INLINE bool
 is_laid_out(const dlshim_request *request, const dl_tensor *plain)
 {
     uintptr_t mask = request->alignment != 0 ? (uintptr_t)request->alignment - 1 : 0;

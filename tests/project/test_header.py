@@ -246,7 +246,7 @@ def members() -> list[str]:
     text = re.sub(r"/\*.*?\*/", "", (INCLUDE / "dlshim.h").read_text(), flags=re.S)
     found = re.findall(r"\bDLSHIM_\w+(?= = )", text)
     for body, name in re.findall(r"^typedef struct \{(.*?)^\} (\w+);", text, re.M | re.S):
-        if name != "dlshim_table":
+        if name != "dlshim_table" and not name.endswith("_"):
             found += [f"{name}.{each}" for each in re.findall(r"(\w+)(?=[,;])", body)]
     return found
 

@@ -88,7 +88,7 @@ def header() -> dict[str, list[str]]:
     text = (ROOT / "shim" / "include" / "dlshim.h").read_text(encoding="utf-8")
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     found = {}
-    for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", text, re.S):
+    for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+[a-z]);", text, re.S):
         found[name] = [" ".join(each.split()) for each in body.split(";") if each.strip()]
     return found
 
