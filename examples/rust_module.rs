@@ -7,6 +7,8 @@
 //! panic where Python calls Rust: that would end the process.
 
 mod python {
+    #![allow(dead_code)] // a module may use less of it
+
     use std::os::raw::{c_char, c_int, c_longlong, c_void};
 
     pub enum Object {}
