@@ -131,10 +131,11 @@ def emulated(s: nox.Session) -> None:
 @session("release", requires=WHEEL)
 def release(s: nox.Session) -> None:
     """What a release consists of, as the linters of others see it: the workflows, the metadata,
-    every wheel that is there, the kit's two files, one version everywhere, what cibuildwheel would
-    build."""
+    every wheel that is there, the sdist, the kit's two files, the list of parts, one version
+    everywhere, what cibuildwheel would build."""
     s.install("zizmor==1.32.0", "check-jsonschema==0.39.0", "validate-pyproject[all]==0.27")
     s.install("twine==7.0.0", "cibuildwheel==4.3.3", "build==1.6.1", *AUDIT)
+    s.install("cyclonedx-bom==7.5.0")
     workflows = [str(path) for path in sorted(Path(".github/workflows").glob("*.yml"))]
     workflows.append("kit/workflow.yml")  # that others copy
     s.run("zizmor", "--offline", *workflows)
@@ -144,11 +145,21 @@ def release(s: nox.Session) -> None:
     kit = DIST / "kit"
     shutil.rmtree(kit, ignore_errors=True)
     s.run("python", "-m", "build", "--outdir", str(kit), "kit")
-    made = [the_wheel(), *sorted(DIST.glob("wheels/*.whl")), *sorted(kit.glob("*"))]
+    made = [the_wheel(), *sorted(DIST.glob("*.tar.gz")), *sorted(DIST.glob("wheels/*.whl"))]
+    made += sorted(kit.glob("*"))
     files = [str(path) for path in made]
     s.run("twine", "check", "--strict", *files)
     s.run("check-wheel-contents", *(file for file in files if file.endswith(".whl")))
     s.run("python", "tools/release.py", "check", str(the_wheel()))
+    installed = Path(s.create_tmp()) / "installed"
+    s.run("python", "-m", "venv", "--clear", "--without-pip", str(installed))
+    pip = ("python", "-m", "pip", "--python", str(installed / "bin" / "python"))
+    s.run(*pip, "install", "--no-deps", "--no-index", str(the_wheel()))
+    parts = ("--pyproject", "pyproject.toml", "--mc-type", "library", "--output-reproducible")
+    file = str(installed.parent / "dlshim.cdx.json")
+    s.run(
+        "cyclonedx-py", "environment", *parts, "--output-file", file, "--validate", str(installed)
+    )
     for system, archs in ("linux", "auto64"), ("macos", "arm64"), ("windows", "AMD64,ARM64"):
         options = ("--print-build-identifiers", "--platform", system, "--archs", archs)
         s.run("cibuildwheel", *options)

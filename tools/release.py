@@ -6,8 +6,9 @@
 `check` reads finished wheels for Linux: the file inside says whether it is protected as setup.py
 asks.  It needs pyelftools.  `versions` fails where two files of the repository give two versions.
 With TAG it also fails where that is not the version with a v before it, where the first section of
-CHANGELOG.md has not that version and a date, or where a page says what is true before a release
-only.
+CHANGELOG.md has not that version and a date, where a page says what is true before a release
+only, or where nobody is told the repository's address: pyproject.toml has it under project.urls, as
+Repository, and SECURITY.md the form for a private report there.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ BEFORE = {
     "README.md": "not on PyPI yet",
     "docs/install.rst": "not on PyPI yet|there has been none yet",
     "docs/results/index.rst": "there has been none yet",
+    "SECURITY.md": "no public address yet",
 }
 
 
@@ -116,7 +118,22 @@ def stale_texts(version: str, root: Path = ROOT) -> list[str]:
     for name, pattern in BEFORE.items():
         text = " ".join((root / name).read_text(encoding="utf-8").split())
         found += [f"{name} still says {words!r}" for words in re.findall(pattern, text)]
-    return found
+    return found + unknown_addresses(root)
+
+
+def unknown_addresses(root: Path = ROOT) -> list[str]:
+    """Where a reader of PyPI's pages, or of SECURITY.md, would not find the repository."""
+    found, addresses = [], set()
+    for name in ("pyproject.toml", "kit/pyproject.toml"):
+        text = (root / name).read_text(encoding="utf-8")
+        (_, _, urls) = text.partition("[project.urls]\n")
+        if (line := re.match(r'(?:[^\[\n]*\n)*?Repository = "(https://.+?)/?"', urls)) is None:
+            found.append(f"{name} has no Repository under [project.urls]")
+        else:
+            addresses.add(line[1])
+    text = (root / "SECURITY.md").read_text(encoding="utf-8")
+    forms = [f"{address}/security/advisories/new" for address in sorted(addresses)]
+    return found + [f"SECURITY.md does not name {form}" for form in forms if form not in text]
 
 
 def compare(tag: str = "") -> int:

@@ -28,6 +28,11 @@ COMMANDS = {
 }
 
 
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dlshim", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
 def keys(value: Any, under: str = "") -> set[str]:
     """The keys of JSON, with those above them: "libraries.name"."""
     if isinstance(value, list):
@@ -43,13 +48,12 @@ def keys(value: Any, under: str = "") -> set[str]:
 
 
 def json_keys(name: str) -> set[str]:
-    command = [sys.executable, "-m", "dlshim", *COMMANDS[name], "--json"]
     if name != "matrix":
-        said = subprocess.run(command, capture_output=True, text=True).stdout
+        said = run(*COMMANDS[name], "--json").stdout
         return keys(json.loads(said)) | (objects() if name == "doctor" else set())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "matrix.json")
-        subprocess.run([*command, str(file)], capture_output=True)
+        run(*COMMANDS[name], "--json", str(file))
         return keys(json.loads(file.read_text(encoding="utf-8")))
 
 
@@ -67,7 +71,7 @@ def names() -> dict[str, str]:
     found = {}
     for name in dlshim.__all__:
         thing = getattr(dlshim, name)
-        found[name] = signature(thing) if not isinstance(thing, type) else "class"
+        found[name] = signature(thing) if not isinstance(thing, type) else kind(thing)
         if isinstance(thing, type) and thing.__module__.startswith("dlshim"):
             inside = dict.fromkeys(getattr(thing, "__dataclass_fields__", ())) | dict(vars(thing))
             for attribute, value in inside.items():
@@ -81,6 +85,37 @@ def signature(thing: Any) -> str:
         return re.sub(r" at 0x\w+", "", str(inspect.signature(thing)))
     except (TypeError, ValueError):
         return ""
+
+
+def kind(thing: type) -> str:
+    """A class; of an error, what an ``except`` catches it by, too."""
+    bases = ", ".join(base.__name__ for base in thing.__bases__)
+    return f"class({bases})" if issubclass(thing, Exception) else "class"
+
+
+def options() -> dict[str, list[str]]:
+    """The options of each command, and of the kit under pytest."""
+    from dlshim_testing.plugin import pytest_addoption
+
+    parser = pytest.Parser(_ispytest=True)
+    pytest_addoption(parser)
+    found = {"kit": sorted(name for each in groups(parser) for name in each.names())}
+    for name in (*COMMANDS, "streams"):
+        done = run(name, "--help")
+        found[name] = sorted(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", done.stdout, re.M))
+    return found
+
+
+def groups(parser: pytest.Parser) -> list[Any]:
+    return [option for group in parser._groups for option in group.options]
+
+
+def rules() -> dict[str, list[str]]:
+    """The names of the kit's rules."""
+    from dlshim_testing.rules import RULES
+
+    sides = ("producer", "consumer")
+    return {side: sorted(rule.name for rule in RULES if rule.side == side) for side in sides}
 
 
 def header() -> dict[str, list[str]]:
@@ -97,6 +132,8 @@ def facts() -> dict[str, Any]:
     return {
         "names": names(),
         "header": header(),
+        "options": options(),
+        "rules": rules(),
         "json": {name: sorted(json_keys(name)) for name in COMMANDS},
     }
 
@@ -114,9 +151,9 @@ pytestmark = pytest.mark.skipif(
 ANNOUNCE = "docs/promises.rst says what a change needs; then python tests/project/test_promises.py"
 
 
-@pytest.mark.parametrize("part", ["names", "header", "json"])
+@pytest.mark.parametrize("part", ["names", "header", "options", "rules", "json"])
 def test_what_is_public_is_what_is_recorded(part: str) -> None:
-    now = {"names": names, "header": header}.get(part, lambda: facts()["json"])()
+    now = facts()[part]
     was = recorded()[part]
     differ = sorted(key for key in {*now, *was} if now.get(key) != was.get(key))
     assert not differ, ANNOUNCE
@@ -124,9 +161,13 @@ def test_what_is_public_is_what_is_recorded(part: str) -> None:
 
 def test_the_record_has_all_that_the_page_names() -> None:
     page = (ROOT / "docs" / "promises.rst").read_text(encoding="utf-8")
-    assert "tests/project/promised.toml" in page
+    assert "<../tests/project/promised.toml>" in page
     record = recorded()
-    assert {"upgrade", "from_dlpack", "to_capsule", "Tensor"} <= record["names"].keys()
+    told = re.findall(
+        r"^   \* - (?:functions|classes|errors|the value).*\n(?:       .+\n)*", page, re.M
+    )
+    named = re.findall(r"``(\w+)``", "".join(told))
+    assert sorted(named) == sorted(name for name in record["names"] if "." not in name)
     assert {"dlshim_table", "dlshim_request"} <= record["header"].keys()
     assert all(record["json"][name] for name in COMMANDS)
 
@@ -140,7 +181,33 @@ def test_the_page_says_until_when_each_claimed_python_is_served() -> None:
     assert f'requires-python = ">={next(iter(table))}"' in project
     for version, served in table.items():
         until = 2016 + int(version.partition(".")[2])
-        assert served == f"until October {until}" or (until < 2027 and "its five years" in served)
+        assert re.match(
+            rf"until October {until}(, and beyond that by every release 0\.1|$)", served
+        )
+
+
+#: A use of each command that ends with each status, where that depends on nothing installed.
+STATUSES = {
+    "inspect": [["numpy.arange(3.0)", "--to", "numpy"], ["3.0"], []],
+    "explain": [["Unsupported dtype in DLTensor"], ["a message of nobody"], []],
+    "doctor": [None, None, ["--nothing"]],
+    "matrix": [["--only", "numpy,ml_dtypes", "--no-cost"], None, ["--only", "nothing"]],
+    "streams": [["host"], None, ["nothing"]],
+}
+
+
+def test_each_command_ends_with_the_statuses_of_the_page() -> None:
+    page = (ROOT / "docs" / "promises.rst").read_text(encoding="utf-8")
+    (table,) = re.findall(r"   \* - command\n(.*?)\n\n", page, re.S)
+    assert re.findall(r"^   \* - ``(\w+)``", table, re.M) == [*STATUSES]
+    ended = {
+        name: [None if use is None else run(name, *use).returncode for use in uses]
+        for name, uses in STATUSES.items()
+    }
+    assert ended == {
+        name: [None if use is None else status for status, use in enumerate(uses)]
+        for name, uses in STATUSES.items()
+    }
 
 
 @pytest.mark.parametrize("page", ["docs/promises.rst", "SECURITY.md"])
@@ -163,4 +230,5 @@ def toml(record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "kit"))
     RECORD.write_text(toml(facts()), encoding="utf-8")

@@ -38,10 +38,10 @@ def test_the_release_uses_the_tools_that_the_session_checks() -> None:
     noxfile = (ROOT / "noxfile.py").read_text()
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     pinned = {
-        *re.findall(r"cibuildwheel==[\d.]+|build==[\d.]+", workflow),
+        *re.findall(r"cibuildwheel==[\d.]+|build==[\d.]+|cyclonedx-bom==[\d.]+", workflow),
         *read_toml(ROOT / "pyproject.toml")["tool"]["cibuildwheel"]["audit-requires"],
     }
-    assert len(pinned) == 4
+    assert len(pinned) == 5
     assert [each for each in pinned if f'"{each}"' not in noxfile] == []
 
 
@@ -106,20 +106,36 @@ def test_nothing_is_made_before_the_versions_are_compared() -> None:
     assert environments == {"publish": ["pypi"], "publish-kit": ["pypi-testing"]}
 
 
+#: Where the repository would be.
+ADDRESS = """
+[project.urls]
+Changelog = "https://forge.example/dlshim/changes"
+Repository = "https://forge.example/dlshim"
+"""
+
+
 def test_a_tag_is_refused_while_a_page_is_of_the_day_before(tmp_path: Path) -> None:
     """The pages of today say that nothing is on PyPI; those of a release may not."""
     names = ["CHANGELOG.md", *release.BEFORE]
-    for name in names:
+    projects = ["pyproject.toml", "kit/pyproject.toml"]
+    for name in [*names, *projects]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     told = release.stale_texts("0.1.0", tmp_path)
     changes = (ROOT / "CHANGELOG.md").read_text()
     if "(unreleased)" in changes:
-        assert {line.split()[0] for line in told} == {*names}
+        assert {line.split()[0] for line in told} == {*names, *projects}
     for name in names:
         text = (tmp_path / name).read_text().replace("(unreleased)", "(2026-12-01)")
         text = text.replace("not on PyPI yet", "on PyPI").replace("there has been none yet", "")
+        (tmp_path / name).write_text(text.replace("no public address yet", "an address"))
+    for name in projects:
+        text = (tmp_path / name).read_text() + ADDRESS
         (tmp_path / name).write_text(text)
+    (form,) = release.stale_texts("0.1.0", tmp_path)
+    assert form == "SECURITY.md does not name https://forge.example/dlshim/security/advisories/new"
+    with (tmp_path / "SECURITY.md").open("a") as file:
+        file.write(form.split()[-1])
     assert release.stale_texts("0.1.0", tmp_path) == []
     (wrong,) = release.stale_texts("0.2.0", tmp_path)
     assert "CHANGELOG.md begins with '0.1.0 (2026-12-01)', not with 0.2.0" in wrong
