@@ -19,7 +19,8 @@
  * Who owns what: an export keeps a reference to array.owner, until the consumer has called the
  * deleter, on any thread, with or without the GIL.  After Python's end a reference is not given back:
  * nobody can.  Memory that must be ended without Python has array.release instead, which is called
- * once with array.context, on any thread.
+ * once with array.context, on any thread.  In a subinterpreter of CPython before 3.12 a deleter that
+ * needs the GIL waits for ever (PyGILState_Ensure), as NumPy's does: use array.release there.
  *
  * What it does not do: memory of devices and their streams, tensors with autograd, columns, the older
  * interfaces.  For these, and for taking arrays in, see dlshim. */
@@ -93,7 +94,7 @@ typedef struct {
 static inline int
 dlpack_is_ending_(void)
 {
-#if PY_VERSION_HEX >= 0x030d0000
+#if PY_VERSION_HEX >= 0x030d0000 && (!defined(Py_LIMITED_API) || Py_LIMITED_API + 0 >= 0x030d0000)
     return !Py_IsInitialized() || Py_IsFinalizing();
 #elif defined(Py_LIMITED_API)
     return !Py_IsInitialized();
@@ -102,21 +103,33 @@ dlpack_is_ending_(void)
 #endif
 }
 
-/* On any thread.  Another thread that asked for the GIL while Python ends would be stopped for ever,
- * so the reference is left; on the thread that ends Python, it has the GIL. */
+/* With the GIL.  A destructor may be run while an exception is raised. */
 static inline void
-dlpack_end_(dlpack_export_ *self)
+dlpack_drop_(PyObject *owner)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_DECREF(owner);
+    PyErr_Restore(type, value, traceback);
+}
+
+/* On any thread; `has_gil` is 1 where the thread is known to have the GIL, else 0.  A thread that asked
+ * for it while Python ends would be stopped for ever, so the reference is left then. */
+static inline void
+dlpack_end_(dlpack_export_ *self, int has_gil)
 {
     if (self->release != NULL) {
         self->release(self->context);
     }
     else if (!dlpack_is_ending_()) {
-        PyGILState_STATE state = PyGILState_Ensure();
-        PyObject *type, *value, *traceback; /* a destructor may be run while an exception is raised */
-        PyErr_Fetch(&type, &value, &traceback);
-        Py_DECREF(self->owner);
-        PyErr_Restore(type, value, traceback);
-        PyGILState_Release(state);
+        if (has_gil) {
+            dlpack_drop_(self->owner);
+        }
+        else {
+            PyGILState_STATE state = PyGILState_Ensure();
+            dlpack_drop_(self->owner);
+            PyGILState_Release(state);
+        }
     }
     free(self);
 }
@@ -124,13 +137,13 @@ dlpack_end_(dlpack_export_ *self)
 static void
 dlpack_end_legacy_(dlpack_legacy_ *self)
 {
-    dlpack_end_((dlpack_export_ *)self);
+    dlpack_end_((dlpack_export_ *)self, 0);
 }
 
 static void
 dlpack_end_versioned_(dlpack_versioned_ *self)
 {
-    dlpack_end_((dlpack_export_ *)self);
+    dlpack_end_((dlpack_export_ *)self, 0);
 }
 
 /* The destructor of a capsule: a consumer that has taken the struct has renamed the capsule. */
@@ -139,37 +152,36 @@ dlpack_end_capsule_(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
     if (name != NULL && (strcmp(name, "dltensor") == 0 || strcmp(name, "dltensor_versioned") == 0)) {
-        dlpack_end_((dlpack_export_ *)PyCapsule_GetPointer(capsule, name));
+        dlpack_end_((dlpack_export_ *)PyCapsule_GetPointer(capsule, name), 1);
     }
 }
 
 /* --- an export --------------------------------------------------------------------------------- */
 
-/* The number of elements, checked; -1 with BufferError. */
-static inline int64_t
-dlpack_count_(const dlpack_array *array)
+/* Sets *n to the number of elements, of `size` bytes each; NULL, or what is wrong.  Without the GIL, too.
+ * An axis of length 0 counts as 1 in the check, so that no product of extents overflows. */
+static inline const char *
+dlpack_count_(int32_t ndim, const int64_t *shape, int64_t size, int64_t *n)
 {
-    int64_t n = 1, i, bytes = array->bits / 8;
+    int64_t all = 1;
+    int32_t i;
     int empty = 0;
-    if (array->ndim < 0 || array->ndim > DLPACK_MAX_NDIM_ || array->bits == 0 || array->bits % 8 != 0) {
-        PyErr_SetString(PyExc_BufferError, "DLPack cannot describe this number of dimensions, or these elements");
-        return -1;
+    if (ndim < 0 || ndim > DLPACK_MAX_NDIM_ || size <= 0) {
+        return "DLPack cannot describe this number of dimensions, or these elements";
     }
-    for (i = 0; i < array->ndim; i++) {
-        empty |= array->shape[i] == 0;
-        if (array->shape[i] < 0) {
-            PyErr_SetString(PyExc_BufferError, "an extent is negative");
-            return -1;
+    for (i = 0; i < ndim; i++) {
+        const int64_t extent = shape[i] != 0 ? shape[i] : 1;
+        empty |= shape[i] == 0;
+        if (extent < 0) {
+            return "an extent is negative";
         }
-    }
-    for (i = 0; !empty && i < array->ndim; i++) {
-        if (array->shape[i] > INT64_MAX / n / (bytes > 0 ? bytes : 1)) {
-            PyErr_SetString(PyExc_BufferError, "there are more bytes than memory can have");
-            return -1;
+        if (extent > PTRDIFF_MAX / all / size) {
+            return "there are more bytes than memory can have";
         }
-        n *= array->shape[i];
+        all *= extent;
     }
-    return empty ? 0 : n;
+    *n = empty ? 0 : all;
+    return NULL;
 }
 
 /* Strides are always given (DLPack 1.2 demands them).  Those of an axis of length 0 or 1 mean nothing,
@@ -188,7 +200,8 @@ dlpack_fill_(const dlpack_array *array, dlpack_export_ *self, dlpack_tensor_ *te
         empty |= extent == 0;
         tensor->shape[i] = extent;
         tensor->strides[i] = given ? array->strides[i] : stride;
-        stride = (extent > 1 ? extent : 1) * tensor->strides[i];
+        /* It is used for axes of length 0 and 1 alone; the product of strides that lead nowhere may wrap. */
+        stride = (int64_t)((uint64_t)(extent > 1 ? extent : 1) * (uint64_t)tensor->strides[i]);
     }
     tensor->data = empty ? NULL : array->data; /* DLPack 1.1 */
     tensor->device_type = 1;
@@ -227,11 +240,13 @@ dlpack_copy_(const dlpack_array *array, int64_t n, char *to)
 static inline dlpack_export_ *
 dlpack_make_(PyObject *object, dlpack_array *array, int versioned, int copied)
 {
-    const int64_t n = dlpack_count_(array);
+    int64_t n = 0;
+    const char *wrong = dlpack_count_(array->ndim, array->shape, array->bits % 8 == 0 ? array->bits / 8 : 0, &n);
     size_t head, bytes;
     dlpack_export_ *self;
     dlpack_tensor_ *tensor;
-    if (n < 0) {
+    if (wrong != NULL) {
+        PyErr_SetString(PyExc_BufferError, wrong);
         return NULL;
     }
     head = sizeof *self + 2 * sizeof(int64_t) * (size_t)array->ndim;
@@ -283,24 +298,35 @@ typedef struct {
     int copy; /* -1: as the producer likes; 0: never; 1: always */
 } dlpack_asked_;
 
+/* Leaves both numbers as they are where `pair` is None.  0, or -1 with TypeError. */
+static inline int
+dlpack_pair_(PyObject *pair, long *first, long *second)
+{
+    if (pair != Py_None && !PyTuple_Check(pair)) {
+        PyErr_SetString(PyExc_TypeError, "max_version and dl_device are None or tuples of two integers");
+        return -1;
+    }
+    return pair == Py_None || PyArg_ParseTuple(pair, "ll;max_version and dl_device have two integers", first, second)
+               ? 0
+               : -1;
+}
+
 static inline int
 dlpack_read_(PyObject *args, PyObject *kwargs, dlpack_asked_ *asked)
 {
-    static const char *const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    static char names_[4][12] = {"stream", "max_version", "dl_device", "copy"};
+    static char *names[] = {names_[0], names_[1], names_[2], names_[3], NULL};
     PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
     long major = 0, minor = 0, type = 1, id = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", (char **)names, &stream,
-                                     &version, &device, &copy)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &version,
+                                     &device, &copy)) {
         return -1;
     }
     if (stream != Py_None) {
         PyErr_SetString(PyExc_BufferError, "the memory is the host's, which has no streams: pass None");
         return -1;
     }
-    if (version != Py_None && !PyArg_ParseTuple(version, "ll:max_version", &major, &minor)) {
-        return -1;
-    }
-    if (device != Py_None && !PyArg_ParseTuple(device, "ll:dl_device", &type, &id)) {
+    if (dlpack_pair_(version, &major, &minor) < 0 || dlpack_pair_(device, &type, &id) < 0) {
         return -1;
     }
     if (type != 1) { /* the host has one number */
@@ -339,7 +365,7 @@ dlpack_answer_(PyObject *self, PyObject *args, PyObject *kwargs, dlpack_describe
     }
     capsule = PyCapsule_New(made, asked.versioned ? "dltensor_versioned" : "dltensor", dlpack_end_capsule_);
     if (capsule == NULL) {
-        dlpack_end_(made);
+        dlpack_end_(made, 1);
     }
     return capsule;
 }
@@ -390,7 +416,7 @@ dlpack_give_(void *object, dlpack_versioned_ **out, dlpack_describe describe)
         }
         return -1;
     }
-    *out = &made->as.versioned;
+    *out = (dlpack_versioned_ *)made; /* its first member */
     return 0;
 }
 
@@ -401,30 +427,22 @@ dlpack_allocate_(dlpack_tensor_ *prototype, dlpack_versioned_ **out, void *conte
 {
     dlpack_array array;
     dlpack_export_ *made;
-    int64_t n = 1, size = (prototype->bits * (int64_t)prototype->lanes + 7) / 8;
-    int32_t i;
-    int empty = 0;
-    const char *wrong = prototype->device_type != 1 ? "this library allocates host memory only" : NULL;
+    const int64_t size = (prototype->bits * (int64_t)prototype->lanes + 7) / 8;
+    int64_t n = 0;
+    const char *wrong = prototype->device_type != 1
+                            ? "this library allocates host memory only"
+                            : dlpack_count_(prototype->ndim, prototype->shape, size, &n);
     *out = NULL;
-    for (i = 0; i < prototype->ndim; i++) {
-        empty |= prototype->shape[i] == 0;
-    }
-    for (i = 0; wrong == NULL && !empty && i < prototype->ndim; i++) {
-        wrong = prototype->shape[i] < 0 || prototype->shape[i] > INT64_MAX / n / (size > 0 ? size : 1)
-                    ? "there are more bytes than memory can have"
-                    : NULL;
-        n *= wrong == NULL ? prototype->shape[i] : 1;
-    }
-    if (wrong != NULL || prototype->ndim < 0 || prototype->ndim > DLPACK_MAX_NDIM_ || n > INT64_MAX / 2 / (size > 0 ? size : 1)) {
+    if (wrong != NULL) {
         if (set_error != NULL) {
-            set_error(context, "BufferError", wrong != NULL ? wrong : "DLPack cannot describe that");
+            set_error(context, "BufferError", wrong);
         }
         return -1;
     }
     {
         const size_t head = sizeof *made + 2 * sizeof(int64_t) * (size_t)prototype->ndim;
         char *data;
-        made = (dlpack_export_ *)malloc(head + (size_t)(empty ? 0 : n * size) + 64);
+        made = (dlpack_export_ *)malloc(head + (size_t)(n * size) + 64);
         if (made == NULL) {
             if (set_error != NULL) {
                 set_error(context, "MemoryError", "out of memory");
@@ -447,7 +465,7 @@ dlpack_allocate_(dlpack_tensor_ *prototype, dlpack_versioned_ **out, void *conte
     made->as.versioned.minor = 3;
     made->as.versioned.deleter = dlpack_end_versioned_;
     made->release = free; /* of NULL: the block is all there is */
-    *out = &made->as.versioned;
+    *out = (dlpack_versioned_ *)made;
     return 0;
 }
 

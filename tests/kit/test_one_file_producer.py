@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("example", tmp_path_factory.mktemp("producer"))
 
 
-def run(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *arguments: str, timeout: int | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(folder), str(ROOT / "kit")])
     return subprocess.run(
         [sys.executable, *arguments],
@@ -72,6 +75,7 @@ def run(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProces
         env=os.environ | {"PYTHONPATH": path} | env,
         capture_output=True,
         text=True,
+        timeout=timeout,
     )
 
 
@@ -151,6 +155,14 @@ assert "dlshim" not in sys.modules
 far = example.zeros((2**31 + 16,), "uint8")  # offsets of more than 31 bits
 offset = np.from_dlpack(far[2**31 :]).ctypes.data - np.from_dlpack(far).ctypes.data
 assert offset == 2**31, offset
+wrongs = [{"max_version": [1, 0]}, {"max_version": 1}, {"dl_device": [1, 0]}, {"dl_device": (1,)}]
+for wrong in wrongs:
+    try:
+        fixed.__dlpack__(**wrong)
+    except TypeError as error:
+        assert "two integers" in str(error)
+    else:
+        raise AssertionError(wrong)
 kept = fixed.__dlpack__(max_version=(1, 0))  # an export that is alive at the end
 del sys.modules["example"], example, far, fixed, x  # a deleter outlives its module
 gc.collect()
@@ -166,27 +178,124 @@ def test_exports_live_as_long_as_their_consumers(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-@pytest.mark.parametrize("standard", ["c99", "c11", "c++11", "c++17"])
-def test_the_header_compiles_without_a_warning(standard: str, tmp_path: Path) -> None:
-    import sysconfig
+IN_A_SUBINTERPRETER = """
+import example
+export = example.zeros(3).__dlpack__()
+del export
+print("done", flush=True)
+"""
+SUBINTERPRETER = f"""
+try:
+    import _xxsubinterpreters as interpreters
+    name = interpreters.create(isolated=False)
+except ImportError:
+    import _interpreters as interpreters
+    name = interpreters.create("legacy")
+interpreters.run_string(name, {IN_A_SUBINTERPRETER!r})
+"""
 
-    use = tmp_path / ("use.cpp" if "+" in standard else "use.c")
-    use.write_text(
-        '#include "dlpack_producer.h"\n'
-        "static int describe(PyObject *self, dlpack_array *array)\n"
-        "{ (void)self; array->ndim = 0; return 0; }\n"
-        "static PyObject *take(PyObject *capsule) { return PyCapsule_GetContext(capsule)"
-        " ? NULL : capsule; }\n"
-        "DLPACK_PRODUCER(thing, describe)\nDLPACK_PRODUCER_TABLE(thing, describe, take)\n"
-        "PyMethodDef methods[] = {DLPACK_PRODUCER_METHODS(thing), {NULL, NULL, 0, NULL}};\n"
-        "int add(PyTypeObject *type);\n"
-        "int add(PyTypeObject *type) { return thing_add_table(type); }\n"
-    )
-    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{PRODUCER}"]
-    strict = ["-Wall", "-Wextra", "-Wconversion", "-Werror", "-fsyntax-only"]
-    program = tool("c++") if "+" in standard else compiler()
-    command = [program, f"-std={standard}", *strict, *places, str(use)]
+
+def test_an_export_that_nobody_takes_ends_in_a_subinterpreter(folder: Path) -> None:
+    """Before CPython 3.12 a capsule's destructor that asked for the GIL waited for ever."""
+    done = run(folder, "-c", SUBINTERPRETER, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+#: A module with one type, whose arrays have no elements and two extents whose product overflows.
+FAR = """
+#include "dlpack_producer.h"
+static int describe(PyObject *self, dlpack_array *array)
+{
+    static const int64_t shape[] = {0, 1LL << 40, 1LL << 40};
+    (void)self; array->ndim = 3; array->code = 2; array->bits = 64; array->shape = shape;
+    return 0;
+}
+DLPACK_PRODUCER(far, describe)
+static PyMethodDef methods[] = {DLPACK_PRODUCER_METHODS(far), {NULL, NULL, 0, NULL}};
+static PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, NULL}};
+static PyType_Spec spec = {"far.Far", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, slots};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "far", NULL, -1, NULL,
+                                        NULL, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit_far(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    PyModule_AddObject(module, "Far", PyType_FromSpec(&spec));
+    return module;
+}
+"""
+ASK_FAR = """
+import far
+for asked in ({}, {"max_version": (1, 0)}, {"copy": True}):
+    try:
+        far.Far().__dlpack__(**asked)
+    except BufferError as error:
+        assert "more bytes than memory can have" in str(error)
+    else:
+        raise AssertionError(asked)
+"""
+
+
+def test_extents_without_elements_do_not_overflow(tmp_path: Path) -> None:
+    (tmp_path / "far.c").write_text(FAR)
+    trap = ["-fsanitize=signed-integer-overflow", "-fsanitize-undefined-trap-on-error"]
+    options = [*WARNINGS.split(), *trap, "-shared", "-fPIC", *places()]
+    compiled(compiler(), *options, str(tmp_path / "far.c"), "-o", str(tmp_path / "far.so"))
+    done = run(tmp_path, "-c", ASK_FAR)
+    assert done.returncode == 0, done.stderr
+
+
+def places() -> list[str]:
+    return [f"-isystem{sysconfig.get_path('include')}", f"-I{PRODUCER}"]
+
+
+def compiled(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if "Python.h: No such file" in done.stderr:
         absent("Python.h is not here")
     assert done.returncode == 0, done.stderr
+
+
+USE = """
+#include "dlpack_producer.h"
+static int describe(PyObject *self, dlpack_array *array)
+{ (void)self; array->ndim = 0; return 0; }
+static PyObject *take(PyObject *capsule) { return PyCapsule_GetContext(capsule) ? NULL : capsule; }
+DLPACK_PRODUCER(thing, describe)
+DLPACK_PRODUCER_TABLE(thing, describe, take)
+extern PyMethodDef methods[];
+PyMethodDef methods[] = {DLPACK_PRODUCER_METHODS(thing), {NULL, NULL, 0, NULL}};
+int add(PyTypeObject *type);
+int add(PyTypeObject *type) { return thing_add_table(type); }
+"""
+STRICT = ["-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wcast-qual", "-Werror"]
+
+
+@pytest.mark.parametrize("program", ["usual", "clang"])
+@pytest.mark.parametrize(
+    ("standard", "more"),
+    [
+        ("c99", ""),
+        ("c99", "-DPy_LIMITED_API=0x03080000"),
+        ("c99", "-DPy_LIMITED_API=0x030d0000"),
+        ("c11", "-O2 -fanalyzer"),
+        ("c++11", ""),
+        ("c++20", ""),
+    ],
+)
+def test_the_header_compiles_without_a_warning(
+    standard: str, more: str, program: str, tmp_path: Path
+) -> None:
+    use = tmp_path / ("use.cpp" if "+" in standard else "use.c")
+    use.write_text(USE)
+    if program == "clang":
+        found = shutil.which("clang++" if "+" in standard else "clang") or ""
+        if not found:
+            pytest.skip("clang is not here")
+    else:
+        found = tool("c++") if "+" in standard else compiler()
+    if "LIMITED" in more and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        pytest.skip("this build has no limited API")
+    if "-fanalyzer" in more and (program == "clang" or "clang" in found):
+        pytest.skip("-fanalyzer is gcc's")
+    options = [f"-std={standard}", *more.split(), *STRICT, "-c", "-o", str(tmp_path / "use.o")]
+    compiled(found, *options, *places(), str(use))
