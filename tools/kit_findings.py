@@ -112,6 +112,7 @@ def reproduce(row: dict[str, str]) -> str:
         end = text.find("\n", match.end())
         text = text[text.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None]
     print(row["target"], row["rule"], ended, "shown" if shown else "NOT SHOWN", text, flush=True)
+    text = re.sub(r"\b0x[0-9a-f]{6,}", "0x...", text)
     seen = f"the process ends by {ended}" if done.returncode < 0 else text
     return seen if shown else ""
 
@@ -121,7 +122,7 @@ def reproduce(row: dict[str, str]) -> str:
 COLUMNS = {
     "kit": ("target", "library", "claims", "MUST", "SHOULD", "HABIT", "crashes"),
     "kit-broken": ("target", "library", "rule", "level", "checks", "check", "known", "evidence"),
-    "kit-shown": ("target", "rule", "library", "seen"),
+    "kit-shown": ("target", "rule", "library", "says", "seen"),
 }
 
 
@@ -144,7 +145,8 @@ def reproduce_all(folder: Path) -> bool:
     found = defaultdict(list)
     for row in rows:
         if version := version_of(row["target"]):
-            found[row["target"]].append((row["target"], row["rule"], version, reproduce(row)))
+            told = (row["target"], row["rule"], version, row["says"])
+            found[row["target"]].append((*told, reproduce(row)))
     for target, shown in found.items():
         put(folder / "kit-shown.csv", target, [row for row in shown if row[-1]])
     return all(row[-1] for shown in found.values() for row in shown)

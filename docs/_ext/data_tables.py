@@ -559,17 +559,24 @@ def kit_rules(side: str) -> Iterator[Row]:
             yield f"``{rule.name}``", rule.level, rule.about.replace("`", "``"), quote
 
 
-def caught() -> dict[str, list[str]]:
-    """Rule -> libraries that broke it: in the newest run, and known before from their sources."""
-    found: dict[str, dict[str, None]] = {}
+def side_of(target: str) -> str:
+    """Whom a target, or a double that stands for one, is checked as."""
+    return "consumer" if target.startswith(("from_", "wrong_consumers")) else "producer"
+
+
+def caught() -> dict[tuple[str, str], list[str]]:
+    """Side and rule -> libraries that broke it: in the newest run, and known before from their
+    sources."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
     for row in read_rows(RESULTS / "kit-broken.csv"):
         if row["level"] != "noted":
             name = re.sub(r"\+cpu$", "", row["library"])
-            found.setdefault(row["rule"], {})[name] = None
+            found.setdefault((side_of(row["target"]), row["rule"]), {})[name] = None
     for row in read_rows(ROOT / "tests" / "kit" / "faults.toml", "fault"):
         if "double" in row:
             name = f"{row['library']} ({row['releases']})"
-            found.setdefault(row["check"].partition("[")[0], {})[name] = None
+            rule = row["check"].partition("[")[0]
+            found.setdefault((side_of(row.get("target") or row["double"]), rule), {})[name] = None
     return {rule: list(names) for rule, names in found.items()}
 
 
@@ -580,7 +587,7 @@ def kit_proposal(side_and_text: str) -> Iterator[Row]:
     finds = caught()
     for rule in conformance_rules():
         if rule.side == side and rule.quote and rule.source.startswith(text):
-            names = finds.get(rule.name, [])
+            names = finds.get((side, rule.name), [])
             more = f" and {len(names) - 6} more" if len(names) > 6 else ""
             told = ", ".join(names[:6]) + more or "—"
             yield f"``{rule.name}``", rule.level, f"{literal(rule.quote)} ({rule.source})", told
@@ -590,16 +597,21 @@ class Reproductions(SphinxDirective):
     """Rows of tests/kit/reproductions.toml: what is wrong, the lines, what they gave."""
 
     def run(self) -> list[nodes.Node]:
-        seen = {(row["target"], row["rule"]): row for row in read_rows(RESULTS / "kit-shown.csv")}
+        rows = read_rows(ROOT / "tests" / "kit" / "reproductions.toml", "row")
+        known = {(row["target"], row["rule"], row["says"]): row for row in rows}
+        rules = {(rule.side, rule.name): rule for rule in conformance_rules()}
         lines: list[str] = []
-        for row in read_rows(ROOT / "tests" / "kit" / "reproductions.toml", "row"):
-            if told := seen.get((row["target"], row["rule"])):
-                side = "consumer" if row["target"].startswith("from_") else "producer"
-                what = f"**{told['library']}**, {side}, ``{row['rule']}``"
-                lines += [f"{what}: {row['says'].replace('`', '``')}", ""]
-                lines += [".. code-block:: python", ""]
-                lines += [f"   {line}" for line in row["code"].strip().splitlines()]
-                lines += ["", f"gives {literal(told['seen'])}.", ""]
+        for told in read_rows(RESULTS / "kit-shown.csv"):
+            row = known[told["target"], told["rule"], told["says"]]
+            side = side_of(row["target"])
+            rule = rules[side, row["rule"]]
+            what = f"**{told['library']}**, {side}, ``{rule.name}`` ({rule.level})"
+            lines += [f"{what}: {row['says'].replace('`', '``')}", ""]
+            if rule.quote:
+                lines += [f"The sentence: {literal(rule.quote)} ({rule.source}).", ""]
+            lines += [".. code-block:: python", ""]
+            lines += [f"   {line}" for line in row["code"].strip().splitlines()]
+            lines += ["", f"gives {literal(told['seen'])}.", ""]
         return self.parse_text_to_nodes("\n".join(lines))
 
 

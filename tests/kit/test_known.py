@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from typing import Any
 
 import pytest
@@ -52,6 +53,26 @@ def test_reproductions_name_rules_that_there_are() -> None:
         side = "consumer" if row["target"].startswith("from_") else "producer"
         assert (side, row["rule"]) in rules.BY_NAME
         compile(row["code"], row["target"], "exec")
+
+
+def test_each_must_that_a_release_breaks_has_lines_that_show_it() -> None:
+    """Of libraries other than dlshim; the manual shows what they gave."""
+    results = ROOT / "docs" / "results"
+    wanted = read_toml(ROOT / "tests" / "kit" / "reproductions.toml")["row"]
+    with (results / "kit-shown.csv").open(encoding="utf-8", newline="") as file:
+        shown = [*csv.DictReader(file)]
+    with (results / "kit-broken.csv").open(encoding="utf-8", newline="") as file:
+        broken = [*csv.DictReader(file)]
+    has = {(row["target"], row["rule"], row["says"]) for row in shown}
+    assert has == {(row["target"], row["rule"], row["says"]) for row in wanted}
+    must = {
+        (row["target"], row["rule"])
+        for row in broken
+        if row["level"] in ("MUST", "crash") and "dlshim" not in row["library"]
+    }
+    assert must - {row[:2] for row in has} == set()
+    of = {row["target"]: row["library"] for row in broken}
+    assert [row for row in shown if row["library"] != of[row["target"]]] == []
 
 
 def test_without_the_distribution_the_module_says_what_to_install() -> None:
