@@ -79,7 +79,7 @@ def _tensorflow(x: Any) -> str | None:
 
 def _xarray(x: Any) -> str | None:
     if not hasattr(x, "data_vars"):
-        return None
+        return instead("x.data") if hasattr(type(x.data), "__dlpack__") else None
     kinds = {each.dtype for each in x.data_vars.values()}
     return one_column(x.data_vars, "one of x.data_vars.values()") if len(kinds) > 1 else None
 

@@ -85,6 +85,15 @@ def test_xarray(wrap: Any) -> None:
     assert xarray.DataArray(np.asarray(wrap(np.array(VALUES)))).values.tolist() == VALUES
 
 
+def test_a_data_array_is_told_by_the_array_inside() -> None:
+    """Which passes without a copy, wherever it lies; numpy.asarray takes it to the host."""
+    xarray = library("xarray")
+    inside = np.array(VALUES)
+    with pytest.raises(BufferError, match=r"pass x\.data instead"):
+        dlshim.from_dlpack(xarray.DataArray(inside))
+    assert dlshim.from_dlpack(xarray.DataArray(inside).data).data_ptr() == inside.ctypes.data
+
+
 # --- what the guide warns of ------------------------------------------------------------
 
 
