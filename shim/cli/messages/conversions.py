@@ -110,9 +110,19 @@ ROWS = (
         ),
     ),
     Message(
+        "no-buffer",
+        patterns=(
+            r"a bytes-like object is required, not '(Tensor|ArrayImpl|EagerTensor|Series|"
+            r"pyarrow[\w.]+)'",
+        ),
+        versions="Python: memoryview, bytes, files, sockets",
+        cause="The array has no buffer. A Tensor of dlshim has one, over the same memory.",
+        cures=("consumer(dlshim.from_dlpack(x))",),
+    ),
+    Message(
         "buffer-format",
-        patterns=("for PEP 3118 buffer format string", r"cannot include dtype '.' in a buffer"),
-        versions="MLX before 0.32.2, NumPy with ml_dtypes",
+        patterns=("PEP 3118 buffer format string", r"cannot include dtype '.' in a buffer"),
+        versions="MLX, NumPy with ml_dtypes",
         cause="Buffers of Python have no code for bfloat16 and float8. DLPack has.",
         cures=(
             "import ml_dtypes; numpy.asarray(dlshim.upgrade(x))",

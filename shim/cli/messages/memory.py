@@ -84,6 +84,7 @@ ROWS = (
         ),
         cures=(
             'consumer(dlshim.upgrade(x, order="C"))',
+            "consumer(dlshim.upgrade(x.reshape(-1)))  # pyarrow.Array, of more dimensions",
             'consumer(dlshim.to_capsule(x, order="C"))  # TensorFlow',
         ),
     ),

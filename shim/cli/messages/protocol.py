@@ -105,7 +105,7 @@ ROWS = (
         ),
         cures=(
             "consumer(dlshim.upgrade(x))",
-            "consumer(numpy.asarray(x))  # floats of integers where values are missing",
+            "consumer(numpy.asarray(x))  # where values are missing, integers become floats",
         ),
     ),
     Message(

@@ -30,17 +30,24 @@ ROWS = (
     ),
     Message(
         "meta",
-        patterns=("pack tensors on meta", r"Unknown device type \w+ for Dlpack"),
+        patterns=(
+            "pack tensors on meta",
+            "can't convert meta device type tensor",
+            r"Unknown device type \w+ for Dlpack",
+        ),
         versions="torch",
         cause=(
             "The tensor has no memory (meta), or this release does not export memory of its "
             "device (mps)."
         ),
-        cures=("consumer(x.cpu())  # mps; a meta tensor has no values to share",),
+        cures=(
+            "consumer(x.cpu())  # mps",
+            "consumer(torch.zeros_like(x, device='cpu'))  # meta: it has no values, these are new",
+        ),
     ),
     Message(
         "traced",
-        patterns=("called on traced array",),
+        patterns=("called on traced array", "Tracer has no attribute '?__dlpack"),
         versions="JAX",
         cause="Inside jit, vmap or grad an array has no memory yet.",
         cures=(

@@ -6,6 +6,16 @@ from .message import Message
 
 ROWS = (
     Message(
+        "quantized",
+        patterns=(r"Got unsupported ScalarType QU?Int",),
+        versions="torch",
+        cause=(
+            "The tensor is quantized: its memory holds whole numbers, and its values are these "
+            "times a scale."
+        ),
+        cures=("x.dequantize().numpy()  # a copy as float32",),
+    ),
+    Message(
         "no-numpy-dtype",
         patterns=("Got unsupported ScalarType",),
         versions="torch; TensorFlow, JAX and Polars that are given a tensor",
@@ -33,6 +43,27 @@ ROWS = (
         cures=('torch.from_dlpack(dlshim.upgrade(x, reinterpret="int64"))',),
     ),
     Message(
+        "text",
+        patterns=(
+            r"np\.ndarray of type numpy\.(str|bytes)_",
+            r"Unsupported NumPy data type '\W?[US]\d",
+            r"Dtype \W?[US]\d+ is not a valid JAX array type",
+        ),
+        versions="torch, Warp, JAX",
+        cause="The array holds text. Its different values can be numbered.",
+        cures=("consumer(numpy.unique(x, return_inverse=True)[1])",),
+    ),
+    Message(
+        "jax-no-numbers",
+        patterns=(r"The problematic value is of type <class 'numpy\.ndarray'>",),
+        versions="JAX",
+        cause="The array holds text or Python objects, and those of JAX hold numbers.",
+        cures=(
+            "consumer(x.astype('float64'))  # objects that are numbers",
+            "consumer(numpy.unique(x, return_inverse=True)[1])  # numbers the different texts",
+        ),
+    ),
+    Message(
         "objects",
         patterns=(
             r"np\.ndarray of type numpy\.object_",
@@ -52,7 +83,7 @@ ROWS = (
     Message(
         "device-to-numpy",
         patterns=(
-            r"can't convert \S+ device type tensor to numpy",
+            r"can't convert (?!meta)\S+ device type tensor to numpy",
             "Implicit conversion to a NumPy array is not allowed",
         ),
         versions="torch, CuPy",
