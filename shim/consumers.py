@@ -103,7 +103,17 @@ def functions_of(consumer: Any) -> list[str]:
     alone = [each for each in named if each.endswith(f".{parts[-1]}")]
     if len(alone) == 1 and not isinstance(consumer, str):
         return alone
-    raise ValueError(
-        f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
-        f"as names or themselves: {', '.join(names())}"
+    kind = "" if isinstance(consumer, str) else f" of type {type(consumer).__name__}"
+    raise ValueError(f"consumer {consumer!r}{kind} is not known; {_known(parts[0])}")
+
+
+def _known(library: str) -> str:
+    """What may be asked for instead of an unknown function of this library."""
+    libraries = sorted({*map(family_of, CONSUMERS)})
+    if library in libraries:
+        of = sorted({row.name for row in CONSUMERS if family_of(row) == library})
+        return f"of {library}, these are: {', '.join(of)}"
+    return (
+        'for one that takes NumPy\'s arrays ask "numpy.asarray"; these libraries are known: '
+        f"{', '.join(libraries)}"
     )

@@ -230,7 +230,8 @@ def _what(facts: Facts, row: Known, outcome: Outcome) -> str:
         keeps = "owns its memory" if outcome.copied else "keeps the memory of x alive"
         said.append(f"the result {keeps}")
     if _loses_mark(facts, row, outcome):
-        said.append("the read-only mark is lost, the consumer may write to this memory")
+        lost = "the read-only mark is lost" if facts.readonly else "such arrays never change"
+        said.append(f"{lost}, the consumer may write to this memory")
         if row.warned and facts.stated and facts.word is None:
             said.append("upgraded, dlshim warns of that (ReadOnlyWarning)")
     if facts.device and facts.device[0] in row.devices:

@@ -359,6 +359,6 @@ def test_enums_have_the_headers_names():
 def test_a_consumer_that_is_none_is_told_what_one_is(consumer):
     with pytest.raises(ValueError) as raised:
         dlshim.inspect(P2(), consumer=consumer)
-    said = f"consumer {consumer!r} of type {type(consumer).__name__} is not known; these are, "
+    said = f"consumer {consumer!r} of type {type(consumer).__name__} is not known; for one "
     assert str(raised.value).startswith(said)
-    tells(raised.value, "as names or themselves", "torch.asarray")
+    tells(raised.value, 'arrays ask "numpy.asarray"', "libraries are known: ", "torch, ")

@@ -260,9 +260,15 @@ def test_a_library_that_is_not_there():
 
 
 def test_an_unknown_consumer_names_those_that_are_known():
-    for consumer in ("torhc", "torch.tensor", len, object(), types.ModuleType("strange")):
-        with pytest.raises(ValueError, match=r"is not known.*numpy.*torch\.as_tensor"):
+    for consumer in ("torhc", "pandas", len, object(), types.ModuleType("strange")):
+        with pytest.raises(ValueError, match=r"is not known.*numpy\.asarray.*, torch, "):
             dlshim.inspect(b"", consumer=consumer)
+    with pytest.raises(ValueError) as raised:
+        dlshim.inspect(b"", consumer="torch.tensor")
+    assert str(raised.value) == (
+        "consumer 'torch.tensor' is not known; of torch, these are: torch.as_tensor, "
+        "torch.asarray, torch.from_dlpack"
+    )
 
 
 def test_modules_and_functions(pretended):

@@ -54,7 +54,8 @@ def test_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["b''", "--to", "torhc"], "torch.from_dlpack"),
+        (["b''", "--to", "torhc"], "libraries are known: "),
+        (["b''", "--to", "torch.tensor"], "torch.from_dlpack"),
         (["b'", "--to", "torch"], "SyntaxError"),
         (["no_such_module_here.ones(3)"], "ModuleNotFoundError"),
         (["1 / 0"], "ZeroDivisionError"),
