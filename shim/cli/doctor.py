@@ -191,7 +191,9 @@ def _tables(told: Facts) -> list[Table]:
     for pair in told["pairs"]:
         ways[pair["from"], _way(pair)].append(pair["into"])
         for _, reason, option in pair["limits"]:
-            reasons[option or "—", reason].append(pair["into"])
+            # It is said of one array elsewhere, and of a pair here.
+            some = reason.replace("this dtype", "every dtype")
+            reasons[option or "nothing", some].append(pair["into"])
     title = "Objects that hold arrays, and what of them to upgrade"
     held = _table(title, "@library", "version", "x", "upgrade", "*which is")
     for each in told["objects"]:

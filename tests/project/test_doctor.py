@@ -144,7 +144,16 @@ def test_each_reason_of_a_consumer_has_one_cure_at_most() -> None:
     rows = [["".join(text for text, _ in part) for part in row] for row in limits.rows]
     reasons = [why for _, why, into in rows if into == "nanoarrow"]
     assert len(reasons) == len(set(reasons)) > 3
-    assert all(how != "—" for how, why, _ in rows if "C-contiguous" in why)
+    assert all(how != "nothing" for how, why, _ in rows if "C-contiguous" in why)
+
+
+def test_a_limit_of_a_pair_is_not_told_of_one_array() -> None:
+    told = doctor.diagnose()
+    told["pairs"] = doctor.pairs({"numpy": "2.4.6", "pyarrow": "26.0.1"})
+    (limits,) = [each for each in doctor._tables(told) if each.columns[0].name == "works with"]
+    rows = [["".join(text for text, _ in part) for part in row] for row in limits.rows]
+    assert ["nothing", "it does not take every dtype through DLPack"] in [row[:2] for row in rows]
+    assert not any("this dtype" in row[1] for row in rows)
 
 
 def test_without_libraries_it_says_so() -> None:
