@@ -195,6 +195,10 @@ interpreters.run_string(name, {IN_A_SUBINTERPRETER!r})
 """
 
 
+@pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="a build without a GIL loads no module of the example's kind in a subinterpreter",
+)
 def test_an_export_that_nobody_takes_ends_in_a_subinterpreter(folder: Path) -> None:
     """Before CPython 3.12 a capsule's destructor that asked for the GIL waited for ever."""
     done = run(folder, "-c", SUBINTERPRETER, timeout=60)
