@@ -23,22 +23,47 @@ dls_hold_set_python(const dls_python_ops *ops)
 }
 
 static bool
+is_arrow(const dls_hold *hold)
+{
+    return hold->kind == DLS_HOLD_ARROW || hold->kind == DLS_HOLD_ARROW_NEAR;
+}
+
+static bool
 is_foreign(const dls_hold *hold)
 {
     return hold->kind == DLS_HOLD_LEGACY || hold->kind == DLS_HOLD_VERSIONED
-           || hold->kind == DLS_HOLD_ARROW;
+           || is_arrow(hold);
 }
 
 static void
 run_foreign_deleter(const dls_hold *hold)
 {
-    if (hold->kind == DLS_HOLD_ARROW) {
+    if (is_arrow(hold)) {
         arrow_array *array = hold->base;
         array->release(array);
-        dls_free(array);
+        if (hold->kind == DLS_HOLD_ARROW) {
+            dls_free(array);
+        }
         return;
     }
     dls_managed_run_deleter(hold->base, hold->kind == DLS_HOLD_VERSIONED);
+}
+
+/* The hold is dropped after its block was freed: an array in the block is moved out.
+ * False: there is no memory, and the hold is leaked. */
+static bool
+leave_block(dls_hold *hold)
+{
+    if (hold->kind == DLS_HOLD_ARROW_NEAR) {
+        arrow_array *array = dls_alloc(sizeof *array);
+        if (array == NULL) {
+            return false;
+        }
+        *array = *(const arrow_array *)hold->base;
+        hold->base = array;
+        hold->kind = DLS_HOLD_ARROW;
+    }
+    return true;
 }
 
 /* Drop foreign memory, and the parts that need an attached thread: a Py_buffer and the
@@ -164,7 +189,9 @@ dls_hold_drop_unknown(dls_hold *hold)
         drop_saving_error(hold);
         break;
     case DLS_ATTACHED_ELSEWHERE:
-        python->queue(hold);
+        if (leave_block(hold)) {
+            python->queue(hold);
+        }
         break;
     case DLS_UNATTACHED:
         drop_unattached(hold);

@@ -25,7 +25,8 @@ typedef enum {
     DLS_HOLD_SHARED,    /* base is one share of a dls_shared */
     DLS_HOLD_GUARDED,   /* base is a dls_guarded */
     DLS_HOLD_DEVICE,    /* base is a dls_device_memory: a copy made by dlshim */
-    DLS_HOLD_ARROW      /* base is a dls_alloc'ed arrow_array that was moved there */
+    DLS_HOLD_ARROW,     /* base is a dls_alloc'ed arrow_array that was moved there */
+    DLS_HOLD_ARROW_NEAR /* base is an arrow_array in the block that has the hold */
 } dls_hold_kind;
 
 /* Flags of a hold.  The foreign deleter runs Python code without taking the GIL (NumPy

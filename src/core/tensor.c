@@ -381,7 +381,7 @@ void *
 dls_export_new(const dls_delivery *what)
 {
     dls_export_block *block = dls_export_block_new(&what->tensor, what->versioned,
-                                                   what->flags);
+                                                   what->flags, 0);
     if (block == NULL) {
         return NULL;
     }

@@ -200,13 +200,13 @@ typedef struct {
 void dls_export_delete_legacy(dl_managed_tensor *self);
 void dls_export_delete_versioned(dl_managed_tensor_versioned *self);
 
-/* A new block with the members of `from`, and everything filled in but the dims.  NULL
- * when out of memory. */
+/* A new block with the members of `from`, and everything filled in but the dims, and
+ * `more` bytes behind them.  NULL when out of memory. */
 DLS_INLINE dls_export_block *
-dls_export_block_new(const dl_tensor *from, bool versioned, uint64_t flags)
+dls_export_block_new(const dl_tensor *from, bool versioned, uint64_t flags, size_t more)
 {
     assert(from->ndim >= 0 && from->ndim <= DLS_NDIM_ABSURD);
-    size_t room = 2 * sizeof(int64_t) * (uint32_t)from->ndim;
+    size_t room = 2 * sizeof(int64_t) * (uint32_t)from->ndim + more;
     dls_export_block *block = dls_alloc(sizeof *block + room);
     if (block == NULL) {
         return NULL;
@@ -244,7 +244,7 @@ DLS_INLINE void *
 dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
 {
     assert(dls_tensor_is_plain(plain));
-    dls_export_block *block = dls_export_block_new(plain, versioned, 0);
+    dls_export_block *block = dls_export_block_new(plain, versioned, 0, 0);
     if (block == NULL) {
         return NULL;
     }

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 
+#include "abi/arrow_abi.h"
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
 #include "core/hold.h"
@@ -172,6 +173,7 @@ typedef struct {
     dls_protocol protocol; /* the method of Arrow that was called */
     dls_acquired acquired; /* empty where the outcome is DLS_RAISED */
     dls_producer_stream p; /* as the method named it */
+    arrow_array array;     /* until `acquired` has it; release NULL: there is none */
 } dls_column;
 
 /* The outcome as the fast path hands it to the full record.  It owns what it holds.

@@ -149,36 +149,65 @@ dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned)
 
 /* --- a column ------------------------------------------------------------- */
 
-/* Host memory with elements, in row-major order: its reader has checked all else. */
+/* Host memory with elements, in row-major order, and nothing to give back but its
+ * array: its reader has checked all else. */
 static bool
-is_plain_column(const dls_acquired *acquired)
+is_plain_column(const dls_column *column)
 {
+    const dls_acquired *acquired = &column->acquired;
     const dl_tensor *tensor = &acquired->tensor;
     bool plain = tensor->device.device_type == dl_kDLCPU && tensor->data != NULL
-                 && tensor->strides == NULL && acquired->hold.kind == DLS_HOLD_ARROW;
+                 && tensor->strides == NULL && acquired->dims == acquired->few_dims
+                 && column->array.release != NULL;
     for (int32_t i = 0; plain && i < tensor->ndim; i++) {
         plain = tensor->shape[i] > 0;
     }
     return plain;
 }
 
-/* NULL with MemoryError, and *acquired as it was. */
+/* The array lies in the block of the export, behind the dims.  NULL with an exception:
+ * the array is released. */
 static PyObject *
-capsule_of_column(dls_acquired *acquired)
+capsule_of_column(const dls_state *state, const dls_column *column)
 {
-    const dls_delivery what = {.tensor = acquired->tensor,
-                               .flags = acquired->flags,
-                               .versioned = true,
-                               .canonical = true};
-    void *made = dls_export_new(&what);
-    PyObject *capsule = made != NULL ? dls_capsule_new(made, true) : PyErr_NoMemory();
-    if (capsule != NULL) {
-        dls_hold_move(&acquired->hold, dls_export_own_hold(made, true));
-        DLS_COUNT(translated);
+    const dl_tensor *tensor = &column->acquired.tensor;
+    dls_hold hold = {.kind = DLS_HOLD_ARROW_NEAR, .flags = state->home};
+    arrow_array array = column->array;
+    dls_export_block *block = dls_export_block_new(tensor, true, column->acquired.flags,
+                                                   sizeof array);
+    PyObject *capsule = block != NULL ? dls_capsule_new(&block->managed, true)
+                                      : PyErr_NoMemory();
+    if (capsule == NULL) {
+        hold.base = &array;
+        dls_hold_drop(&hold, DLS_ATTACHED);
+        if (block != NULL) {
+            dls_managed_delete(&block->managed, true);
+        }
+        return NULL;
     }
-    else if (made != NULL) {
-        dls_managed_delete(made, true);
+    dls_tensor_write_dims(tensor, true, block->dims);
+    hold.base = memcpy(block->dims + 2 * tensor->ndim, &array, sizeof array);
+    block->hold = hold;
+    DLS_COUNT(translated);
+    return capsule;
+}
+
+/* A column, or an exception for 0 and below, goes on in the full record. */
+static PyObject *
+column_in_full(dls_producer *self, PyObject *const *args, PyObject *kwnames,
+               dls_column *column, int got)
+{
+    if (got > 0 && column->array.release != NULL) {
+        got = dls_older_hold_array(self->state, &column->array, &column->acquired) < 0
+                  ? -1
+                  : 1;
     }
+    dls_outcome outcome = {.kind = got > 0 ? DLS_GOT : DLS_RAISED,
+                           .form = DLS_FAST_COLUMN,
+                           .error = got < 0 ? dls_error_take() : NULL,
+                           .column = column};
+    PyObject *capsule = dls_export_producer(self, args, 0, kwnames, &outcome);
+    dls_acquired_drop(&column->acquired);
     return capsule;
 }
 
@@ -188,24 +217,14 @@ dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
 {
     dls_request request;
     dls_column column;
-    PyObject *capsule, *source = Py_NewRef(self->source); /* as in capsule_of */
+    PyObject *source = Py_NewRef(self->source); /* as in capsule_of */
     dls_request_init(&request, NULL);
     request.versioned = true;
     column.protocol = (dls_protocol)form.protocol;
-    dls_acquired_init(&column.acquired);
-    int got = dls_older_read(self->state, source, column.protocol, &request,
-                             &column.acquired, &column.p);
-    if (got > 0 && is_plain_column(&column.acquired)) {
-        capsule = capsule_of_column(&column.acquired);
-    }
-    else {
-        dls_outcome outcome = {.kind = got > 0 ? DLS_GOT : DLS_RAISED,
-                               .form = DLS_FAST_COLUMN,
-                               .error = got < 0 ? dls_error_take() : NULL,
-                               .column = &column};
-        capsule = dls_export_producer(self, args, 0, kwnames, &outcome);
-    }
-    dls_acquired_drop(&column.acquired);
+    int got = dls_older_read_column(self->state, source, &request, &column);
+    PyObject *capsule = got > 0 && is_plain_column(&column)
+                            ? capsule_of_column(self->state, &column)
+                            : column_in_full(self, args, kwnames, &column, got);
     Py_DECREF(source);
     return capsule;
 }

@@ -77,10 +77,14 @@ int dls_arrow_end(dls_arrow_column *column, int code);
 PyObject *dls_arrow_call(const dls_reading *reading);
 /* The struct in a capsule of this name, borrowed from it.  NULL with an exception. */
 void *dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name);
-/* Move an array that was not released into *hold, which is empty.  On failure
- * (MemoryError) the source keeps it. */
-int dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold);
-/* Release an array that no hold has.  A pending exception is kept. */
+/* Move an array that was not released: *from has none afterwards. */
+static inline void
+dls_arrow_move(arrow_array *from, arrow_array *to)
+{
+    *to = *from;
+    from->release = NULL;
+}
+/* Release an array, if there is one.  A pending exception is kept. */
 void dls_arrow_drop(arrow_array *array);
 /* Where do the values lie?  Checks all that the array says (T11), and refuses missing
  * values. */

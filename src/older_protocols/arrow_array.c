@@ -37,31 +37,15 @@ dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name)
     return given;
 }
 
-int
-dls_arrow_hold(const dls_reading *reading, arrow_array *from, dls_hold *hold)
-{
-    arrow_array *array = dls_alloc(sizeof *array);
-    if (array == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    assert(from->release != NULL && dls_hold_is_empty(hold));
-    *array = *from;
-    from->release = NULL;
-    /* The release of cuDF's columns drops a reference without taking the GIL (T10). */
-    bool on_device = reading->acquired->tensor.device.device_type != dl_kDLCPU;
-    *hold = (dls_hold){.base = array,
-                       .kind = DLS_HOLD_ARROW,
-                       .flags = reading->state->home
-                                | (on_device ? DLS_HOLD_WANTS_GIL : 0)};
-    return 0;
-}
-
 void
 dls_arrow_drop(arrow_array *array)
 {
+    if (array->release == NULL) {
+        return;
+    }
     PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
     array->release(array);
+    array->release = NULL;
     dls_error_report();
     if (error != NULL) {
         dls_error_restore(error);
@@ -278,9 +262,7 @@ take_pair(dls_arrow_column *column, PyObject *pair)
     if (on_device && dls_arrow_place(column, given) < 0) {
         return -1;
     }
-    if (dls_arrow_hold(reading, array, &reading->acquired->hold) < 0) {
-        return -1;
-    }
+    dls_arrow_move(array, reading->array);
     column->schema = *schema;
     schema->release = NULL;
     return 0;
@@ -301,10 +283,13 @@ dls_arrow_array_read(dls_reading *reading)
         code = dls_arrow_judge(&column);
     }
     if (code == 0) {
-        code = dls_arrow_find(&column, reading->acquired->hold.base, &window);
+        code = dls_arrow_find(&column, reading->array, &window);
     }
     if (code == 0) {
         code = dls_arrow_describe(&column, &window);
+    }
+    if (code < 0) {
+        dls_arrow_drop(reading->array);
     }
     reading->acquired->flags |= DL_FLAG_READ_ONLY;
     return dls_arrow_end(&column, code);

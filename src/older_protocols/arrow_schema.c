@@ -539,9 +539,10 @@ dls_arrow_describe(dls_arrow_column *column, const dls_arrow_window *window)
     }
     tensor->dtype = column->dtype;
     reading->itemsize = column->itemsize;
-    if (column->tensor != NULL) {
-        describe_tensor(column, inner);
-    }
     tensor->data = (void *)(uintptr_t)window->data;
+    if (column->tensor == NULL) {
+        return 0; /* in row-major order, and the window was checked */
+    }
+    describe_tensor(column, inner);
     return dls_reading_finish(reading);
 }

@@ -20,7 +20,7 @@ typedef struct {
 
 /* A chunk with values. */
 typedef struct {
-    dls_hold hold;
+    arrow_array array;
     dls_arrow_window window;
 } chunk;
 
@@ -134,7 +134,7 @@ fail_call(const dls_reading *reading, stream *s, int code)
 /* --- chunks ------------------------------------------------------------------- */
 
 static int
-add_chunk(chunks *all, chunk *one)
+add_chunk(chunks *all, arrow_array *array, const dls_arrow_window *window)
 {
     if (all->count == all->room) {
         int64_t room = 4 * all->room;
@@ -150,13 +150,14 @@ add_chunk(chunks *all, chunk *one)
         all->first = larger;
         all->room = room;
     }
-    if (!dls_add(all->length, one->window.length, &all->length)
-        || !dls_add(all->bytes, one->window.bytes, &all->bytes)) {
+    if (!dls_add(all->length, window->length, &all->length)
+        || !dls_add(all->bytes, window->bytes, &all->bytes)) {
         PyErr_NoMemory();
         return -1;
     }
-    all->first[all->count++] = *one;
-    one->hold = (dls_hold){0};
+    chunk *one = &all->first[all->count++];
+    dls_arrow_move(array, &one->array);
+    one->window = *window;
     return 0;
 }
 
@@ -164,7 +165,7 @@ static void
 drop_chunks(chunks *all)
 {
     for (int64_t i = 0; i < all->count; i++) {
-        dls_hold_drop(&all->first[i].hold, DLS_ATTACHED);
+        dls_arrow_drop(&all->first[i].array);
     }
     if (all->first != &all->only) {
         dls_free(all->first);
@@ -208,32 +209,27 @@ refuse_chunks(dls_arrow_column *column)
                : dls_arrow_refuse(column, texts[copy_forbidden][once], NULL, NULL, 0);
 }
 
-/* An array that came is judged, and becomes a chunk unless it has no values. */
+/* An array that came is judged, and becomes a chunk unless it has no values.  Its
+ * release may be NULL afterwards: else it is to be dropped. */
 static int
 take_chunk(dls_arrow_column *column, arrow_device_array *came, chunks *all)
 {
     dls_reading *reading = column->reading;
     const dl_device device = reading->acquired->tensor.device;
     const dls_producer_stream p = *reading->p;
-    chunk one = {.hold = {0}};
+    dls_arrow_window window = {.length = 0};
     int code = dls_arrow_place(column, came);
-    if (dls_arrow_hold(reading, &came->array, &one.hold) < 0) {
-        dls_arrow_drop(&came->array);
-        return -1;
-    }
-    code = code == 0 ? dls_arrow_find(column, one.hold.base, &one.window) : code;
-    if (code == 0 && one.window.length != 0) {
-        bool joins = may_join(column->reading);
-        code = all->count != 0 && !joins ? refuse_chunks(column) : add_chunk(all, &one);
+    code = code == 0 ? dls_arrow_find(column, &came->array, &window) : code;
+    if (code == 0 && window.length != 0) {
+        code = all->count != 0 && !may_join(reading)
+                   ? refuse_chunks(column)
+                   : add_chunk(all, &came->array, &window);
     }
     /* Nobody waits for the event of a chunk without values. */
     /* mutant: event of an empty chunk */
-    if (one.window.length == 0 && all->count != 0) {
+    if (window.length == 0 && all->count != 0) {
         reading->acquired->tensor.device = device;
         *reading->p = p;
-    }
-    if (!dls_hold_is_empty(&one.hold)) {
-        dls_hold_drop(&one.hold, DLS_ATTACHED);
     }
     return code;
 }
@@ -248,9 +244,7 @@ take_arrays(dls_arrow_column *column, arrays *came, chunks *all)
         if (taken == 0) {
             taken = take_chunk(column, &came->array[i], all);
         }
-        else {
-            dls_arrow_drop(&came->array[i].array);
-        }
+        dls_arrow_drop(&came->array[i].array);
     }
     return taken;
 }
@@ -320,7 +314,7 @@ describe(dls_arrow_column *column, chunks *all)
     }
     if (all->count == 1) {
         window = all->first[0].window;
-        dls_hold_move(&all->first[0].hold, &acquired->hold);
+        dls_arrow_move(&all->first[0].array, column->reading->array);
         all->count = 0;
     }
     if (!(acquired->flags & DL_FLAG_IS_COPIED)) {
@@ -389,6 +383,9 @@ dls_arrow_stream_read(dls_reading *reading)
     end_stream(&s);
     if (code == 0) {
         code = describe(&column, &all);
+    }
+    if (code < 0) {
+        dls_arrow_drop(reading->array);
     }
     drop_chunks(&all);
     return dls_arrow_end(&column, code);

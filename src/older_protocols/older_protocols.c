@@ -5,6 +5,7 @@
 
 #include <assert.h>
 
+#include "core/alloc.h"
 #include "older_protocols/reading.h"
 #include "python/errors.h"
 
@@ -50,7 +51,8 @@ static int
 hold_source(const dls_reading *reading)
 {
     dls_hold *hold = &reading->acquired->hold;
-    if (hold->kind == DLS_HOLD_ARROW || hold->kind == DLS_HOLD_BLOCK) {
+    bool has_array = reading->array != NULL && reading->array->release != NULL;
+    if (has_array || hold->kind == DLS_HOLD_BLOCK) {
         return 0;
     }
     if (hold->py == NULL) {
@@ -77,6 +79,43 @@ fill_acquired(dls_reading *reading)
     }
     assert(acquired->tensor.dtype.bits != 0 && PyErr_Occurred() == NULL);
     return 1;
+}
+
+int
+dls_older_hold_array(const dls_state *state, arrow_array *array, dls_acquired *acquired)
+{
+    assert(array->release != NULL && dls_hold_is_empty(&acquired->hold));
+    /* The release of cuDF's columns drops a reference without taking the GIL (T10). */
+    bool on_device = acquired->tensor.device.device_type != dl_kDLCPU;
+    dls_hold hold = {.base = array,
+                     .kind = DLS_HOLD_ARROW_NEAR,
+                     .flags = state->home | (on_device ? DLS_HOLD_WANTS_GIL : 0)};
+    arrow_array *moved = dls_alloc(sizeof *moved);
+    if (moved == NULL) {
+        PyErr_NoMemory();
+        dls_hold_drop(&hold, DLS_ATTACHED);
+        return -1;
+    }
+    *moved = *array;
+    hold.base = moved;
+    hold.kind = DLS_HOLD_ARROW;
+    dls_hold_move(&hold, &acquired->hold);
+    return 0;
+}
+
+/* The same as fill_acquired, for a method of Arrow: the hold gets the array. */
+static int
+fill_from_arrow(dls_reading *reading)
+{
+    arrow_array array = {.release = NULL};
+    reading->array = &array;
+    int came = fill_acquired(reading);
+    if (came > 0 && array.release != NULL
+        && dls_older_hold_array(reading->state, &array, reading->acquired) < 0) {
+        dls_acquired_drop(reading->acquired);
+        return -1;
+    }
+    return came;
 }
 
 /* Destructors may run; a pending exception is kept. */
@@ -132,7 +171,7 @@ dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
                            .p = p};
     assert(reading.row->read != NULL);
     if (dls_protocol_is_arrow(protocol)) {
-        int came = fill_acquired(&reading);
+        int came = fill_from_arrow(&reading);
         return came < 0 && is_missing(&reading) ? 0 : came;
     }
     int got = dls_protocol_attributes[protocol] == DLS_NAME_INDEX_NONE
@@ -160,7 +199,26 @@ dls_older_read_given(dls_state *state, PyObject *obj, PyObject *given,
                            .acquired = acquired,
                            .p = p,
                            .given = given};
-    int got = fill_acquired(&reading);
+    int got = dls_protocol_is_arrow(protocol) ? fill_from_arrow(&reading)
+                                              : fill_acquired(&reading);
     drop_given(&reading);
     return got;
+}
+
+int
+dls_older_read_column(dls_state *state, PyObject *obj, const dls_request *request,
+                      dls_column *column)
+{
+    dls_reading reading = {.state = state,
+                           .obj = obj,
+                           .protocol = column->protocol,
+                           .row = &rows[column->protocol],
+                           .request = request,
+                           .acquired = &column->acquired,
+                           .p = &column->p,
+                           .array = &column->array};
+    dls_acquired_init(&column->acquired);
+    column->array.release = NULL;
+    int came = fill_acquired(&reading);
+    return came < 0 && is_missing(&reading) ? 0 : came;
 }

@@ -50,8 +50,11 @@ struct dls_reading {
     const dls_request *request;
     dls_acquired *acquired;
     dls_producer_stream *p; /* the producer stream; UNKNOWN at the start */
-    int64_t version;        /* of a dict */
-    int64_t itemsize;       /* bytes of one element, set with the dtype */
+    /* Where a reader of Arrow moves the array that keeps the memory alive; its release
+     * is NULL at the start, and stays so where there is no such array. */
+    arrow_array *array;
+    int64_t version;   /* of a dict */
+    int64_t itemsize;  /* bytes of one element, set with the dtype */
     int64_t low, high; /* bytes touched, relative to data, set by dls_reading_finish */
 };
 
@@ -123,7 +126,7 @@ int dls_array_struct_read(dls_reading *reading);
 int dls_array_interface_read(dls_reading *reading);
 /* buffer.c: the buffer protocol (PEP 3118). */
 int dls_buffer_read(dls_reading *reading);
-/* arrow_array.c and arrow_stream.c: the four methods of Arrow.  acquired->hold becomes
- * the array (DLS_HOLD_ARROW), or the memory of joined chunks (DLS_HOLD_BLOCK). */
+/* arrow_array.c and arrow_stream.c: the four methods of Arrow.  *reading->array becomes
+ * the array, or acquired->hold the memory of joined chunks (DLS_HOLD_BLOCK). */
 int dls_arrow_array_read(dls_reading *reading);
 int dls_arrow_stream_read(dls_reading *reading);

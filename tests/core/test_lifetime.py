@@ -598,6 +598,43 @@ def test_T10_a_deleter_on_a_thread_of_an_interpreter_without_dlshim(made, gil):
     child.run(f"{FROM_ELSEWHERE}\nrun(lambda: dlshim.{made}, {gil!r})")
 
 
+COLUMN = """
+import ctypes
+from doubles import columns
+
+@columns.RELEASE
+def release(address):
+    died.append(interpreters.get_current()[0])
+    columns.ArrowArray.from_address(address).release = None
+
+def answer():
+    count = columns.Count()
+    memory = columns.array(count, 2, columns.numbers(1, 2))
+    memory.release = ctypes.cast(release, ctypes.c_void_p).value
+    return (columns.capsule(columns.schema(count, "l"), "arrow_schema", count),
+            columns.capsule(memory, "arrow_array", count))
+
+column = columns.method("__arrow_c_array__", answer)
+kept = dlshim.from_dlpack(column)  # its type is learned
+
+def export(source):
+    capsule = source.__dlpack__(max_version=(1, 0))
+    capsules.rename(capsule)
+    return capsules.look(capsule).address
+
+DELETER = capsules.ManagedTensorVersioned.deleter.offset
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("gil", ["own", "shared"])
+def test_T10_the_array_of_a_column_outlives_the_block_that_it_lies_in(gil, monkeypatch):
+    """The deleter frees the block at once, and the main interpreter releases the array later."""
+    pytest.importorskip("_interpreters", reason="ctypes loads in isolated ones from 3.13 on")
+    monkeypatch.setenv("MALLOC_PERTURB_", "165")  # glibc: what was freed is overwritten
+    child.run(f"{FROM_ELSEWHERE}\n{COLUMN}\nrun(lambda: dlshim.upgrade(column), {gil!r})")
+
+
 # --- the doubles that break naive wrappers, by name -----------------------------------
 
 
