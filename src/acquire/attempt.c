@@ -389,8 +389,8 @@ mark_immutable(dls_exchange *x)
 static dls_attempt
 attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
 {
-    int got = dls_older_read(x->state, x->source, protocol, &x->request, &x->acquired,
-                             p);
+    int got = dls_older_read(x->state, x->source, x->plan, protocol, &x->request,
+                             &x->acquired, p);
     if (got > 0) {
         mark_immutable(x);
     }
@@ -413,9 +413,10 @@ attempt_values(dls_exchange *x)
                                                  DLS_PROTOCOL_ARROW_STREAM, &x->request,
                                                  &x->acquired, &p);
     }
-    int got = values != Py_None ? dls_older_read(x->state, values, DLS_PROTOCOL_STRUCT,
-                                                 &x->request, &x->acquired, &p)
-                                : 0;
+    int got = values != Py_None
+                  ? dls_older_read(x->state, values, NULL, DLS_PROTOCOL_STRUCT,
+                                   &x->request, &x->acquired, &p)
+                  : 0;
     Py_DECREF(values);
     bool another = dls_plan_offers(x->plan, DLS_PROTOCOL_ARROW_STREAM);
     if ((got == 0 && !another)

@@ -18,7 +18,7 @@ static const dls_library libraries[] = {
 #include "exchange/libraries.def"
 };
 #undef LIBRARY
-#define ROWS (sizeof libraries / sizeof *libraries)
+#define ROWS ((int)(sizeof libraries / sizeof *libraries))
 
 /* An attribute that is a str, as UTF-8.  NULL when there is none, and with an exception
  * that is fatal.  *owner keeps the text alive. */
@@ -36,22 +36,22 @@ text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
     return text;
 }
 
-static const dls_library *
-match_class(PyObject *class)
+/* The position of the row that fits a class; -1: none does. */
+static int
+match_class(PyObject *class, const dls_library *rows, int count)
 {
     PyObject *module_owner = NULL, *type_owner = NULL;
-    const dls_library *found = NULL;
+    int found = -1;
     const char *module = text_attribute(class, "__module__", &module_owner);
     const char *type = module != NULL
                            ? text_attribute(class, "__qualname__", &type_owner)
                            : NULL;
-    for (size_t i = 0; module != NULL && type != NULL && i < ROWS; i++) {
-        size_t length = strlen(libraries[i].module);
-        if (strcmp(type, libraries[i].type) == 0
-            && strncmp(module, libraries[i].module, length) == 0
+    for (int i = 0; module != NULL && type != NULL && found < 0 && i < count; i++) {
+        size_t length = strlen(rows[i].module);
+        if (strcmp(type, rows[i].type) == 0
+            && strncmp(module, rows[i].module, length) == 0
             && (module[length] == '\0' || module[length] == '.')) {
-            found = &libraries[i];
-            break;
+            found = i;
         }
     }
     Py_XDECREF(module_owner);
@@ -64,13 +64,24 @@ dls_library_match(PyObject *mro, Py_ssize_t *at)
 {
     Py_ssize_t n = PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < n && PyErr_Occurred() == NULL; i++) {
-        const dls_library *row = match_class(PyTuple_GetItem(mro, i));
-        if (row != NULL) {
+        int row = match_class(PyTuple_GetItem(mro, i), libraries, ROWS);
+        if (row >= 0) {
             *at = i;
-            return row;
+            return &libraries[row];
         }
     }
     return NULL;
+}
+
+bool
+dls_library_has_chunks(PyObject *class)
+{
+    static const dls_library known[] = {
+#define IN_MEMORY(module, type) {0, NULL, module, type},
+#include "exchange/libraries.def"
+#undef IN_MEMORY
+    };
+    return match_class(class, known, sizeof known / sizeof *known) >= 0;
 }
 
 /* --- functions of shim/library_calls.py ------------------------------------------- */

@@ -67,6 +67,10 @@ typedef struct {
  * class that cannot be read does not match.  NULL with an exception that is fatal. */
 const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
+/* Are the chunks of this class's Arrow stream in memory (IN_MEMORY)?  A fatal exception
+ * may be left. */
+bool dls_library_has_chunks(PyObject *class);
+
 /* The row's traits, with the traits that depend on the imported release.  A fatal
  * exception may be left: then they are not whole. */
 uint32_t dls_library_traits(dls_state *state, const dls_library *row);

@@ -236,6 +236,8 @@ find_library(search *s)
         s->plan->offers |= (uint32_t)dls_plan_has(s->plan, DLS_LIB_VALUES)
                            << DLS_PROTOCOL_VALUES;
     }
+    s->plan->in_memory = dls_plan_offers(s->plan, DLS_PROTOCOL_ARROW_STREAM)
+                         && dls_library_has_chunks((PyObject *)s->plan->type);
     return PyErr_Occurred() == NULL ? 0 : -1;
 }
 

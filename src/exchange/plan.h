@@ -175,6 +175,7 @@ typedef struct dls_plan {
     PyTypeObject *producer_type;
     bool can_cycle;    /* instances take part in garbage collection */
     bool has_device;   /* __dlpack_device__ is there */
+    bool in_memory;    /* its Arrow stream gives chunks that are there (IN_MEMORY) */
     bool cpu_only;     /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance;  /* __dlpack__ or another attribute is the instance's own (N1) */
     bool is_proxy;     /* on_instance, and the type has __getattr__ */

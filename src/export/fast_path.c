@@ -221,7 +221,7 @@ dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     dls_request_init(&request, NULL);
     request.versioned = true;
     column.protocol = (dls_protocol)form.protocol;
-    int got = dls_older_read_column(self->state, source, &request, &column);
+    int got = dls_older_read_column(self->state, source, self->plan, &request, &column);
     PyObject *capsule = got > 0 && is_plain_column(&column)
                             ? capsule_of_column(self->state, &column)
                             : column_in_full(self, args, kwnames, &column, got);

@@ -1,7 +1,8 @@
 /* The way in through __arrow_c_stream__ and __arrow_c_device_stream__: one chunk goes
  * out as it is, several are joined where a copy is wanted (C9).
  * Called through the table in older_protocols.c, with the GIL, which is let go while
- * the producer's functions run: they may need threads that need it.
+ * the producer's functions run: they may need threads that need it.  Only where the
+ * chunks are known to be in memory it is kept (C11).
  * Tests: tests/core/test_columns.py, test_columns_lies.py. */
 #include "older_protocols/arrow.h"
 
@@ -14,6 +15,7 @@
 /* A stream that was moved out of its capsule.  Its release is NULL after the end. */
 typedef struct {
     bool on_device;
+    bool in_memory; /* its functions are called with the GIL */
     arrow_stream host;
     arrow_device_stream device;
 } stream;
@@ -32,6 +34,22 @@ typedef struct {
 } chunks;
 
 /* --- the producer's functions ----------------------------------------------- */
+
+/* Around calls of them; NULL: the GIL is kept. */
+static PyThreadState *
+let_go(const stream *s)
+{
+    return s->in_memory ? NULL : PyEval_SaveThread();
+}
+
+static void
+take_back(PyThreadState *away)
+{
+    if (away != NULL) {
+        PyEval_RestoreThread(away);
+    }
+    dls_error_report(); /* T9 */
+}
 
 /* Needs no GIL. */
 static void
@@ -76,10 +94,9 @@ ask_next(stream *s, arrays *next)
 static void
 call_next(stream *s, arrays *next)
 {
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *away = let_go(s);
     ask_next(s, next);
-    Py_END_ALLOW_THREADS
-    dls_error_report(); /* T9 */
+    take_back(away);
 }
 
 /* The code of a failure; 0: the type came. */
@@ -87,25 +104,23 @@ static int
 call_schema(stream *s, dls_arrow_column *column)
 {
     arrow_schema *schema = &column->schema;
-    int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = s->on_device ? s->device.get_schema(&s->device, schema)
-                        : s->host.get_schema(&s->host, schema);
-    Py_END_ALLOW_THREADS
-    dls_error_report(); /* T9 */
+    PyThreadState *away = let_go(s);
+    int code = s->on_device ? s->device.get_schema(&s->device, schema)
+                            : s->host.get_schema(&s->host, schema);
+    take_back(away);
     return code;
 }
 
 static void
 end_stream(stream *s)
 {
-    PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
-    if (s->host.release != NULL || s->device.release != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        release_stream(s);
-        Py_END_ALLOW_THREADS
+    if (s->host.release == NULL && s->device.release == NULL) {
+        return;
     }
-    dls_error_report();
+    PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
+    PyThreadState *away = let_go(s);
+    release_stream(s);
+    take_back(away);
     if (error != NULL) {
         dls_error_restore(error);
     }
@@ -369,7 +384,7 @@ int
 dls_arrow_stream_read(dls_reading *reading)
 {
     dls_arrow_column column = {.reading = reading};
-    stream s = {.on_device = false};
+    stream s = {.in_memory = reading->in_memory};
     chunks all = {.first = &all.only, .room = 1};
     PyObject *capsule = dls_arrow_call(reading);
     if (capsule == NULL) {

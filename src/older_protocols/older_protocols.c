@@ -158,15 +158,16 @@ is_missing(const dls_reading *reading)
 }
 
 int
-dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
-               const dls_request *request, dls_acquired *acquired,
-               dls_producer_stream *p)
+dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
+               dls_protocol protocol, const dls_request *request,
+               dls_acquired *acquired, dls_producer_stream *p)
 {
     dls_reading reading = {.state = state,
                            .obj = obj,
                            .protocol = protocol,
                            .row = &rows[protocol],
                            .request = request,
+                           .in_memory = plan != NULL && plan->in_memory,
                            .acquired = acquired,
                            .p = p};
     assert(reading.row->read != NULL);
@@ -206,14 +207,15 @@ dls_older_read_given(dls_state *state, PyObject *obj, PyObject *given,
 }
 
 int
-dls_older_read_column(dls_state *state, PyObject *obj, const dls_request *request,
-                      dls_column *column)
+dls_older_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
+                      const dls_request *request, dls_column *column)
 {
     dls_reading reading = {.state = state,
                            .obj = obj,
                            .protocol = column->protocol,
                            .row = &rows[column->protocol],
                            .request = request,
+                           .in_memory = plan->in_memory,
                            .acquired = &column->acquired,
                            .p = &column->p,
                            .array = &column->array};

@@ -6,7 +6,8 @@
 
 #include "exchange/exchange.h"
 
-/* Read `obj` (borrowed) through one of the protocols, CUDA to BUFFER.
+/* Read `obj` (borrowed) through one of the protocols, CUDA to BUFFER.  plan: of its
+ * type; NULL: nothing is known of that.
  *
  *  1: *acquired describes the memory and keeps it alive.
  *  0: the object does not offer the protocol; no exception.
@@ -37,15 +38,15 @@
  * borrowed from acquired->hold.  The stream 0, which CUDA's protocol forbids, is an
  * error only if it would count: not where `request` asks for no sync or names the
  * producer stream itself. */
-int dls_older_read(dls_state *state, PyObject *obj, dls_protocol protocol,
-                   const dls_request *request, dls_acquired *acquired,
-                   dls_producer_stream *p);
+int dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
+                   dls_protocol protocol, const dls_request *request,
+                   dls_acquired *acquired, dls_producer_stream *p);
 
 /* The same through the method of Arrow that column->protocol names, for a caller that
  * keeps the array itself: column->array has it, and column->acquired does not hold it.
  * The rest of *column is filled here. */
-int dls_older_read_column(dls_state *state, PyObject *obj, const dls_request *request,
-                          dls_column *column);
+int dls_older_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
+                          const dls_request *request, dls_column *column);
 /* Move the array, which was not released, into the hold of `acquired`.  0, or -1 with
  * MemoryError, and the array is released. */
 int dls_older_hold_array(const dls_state *state, arrow_array *array,

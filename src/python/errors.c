@@ -170,10 +170,15 @@ void
 dls_drop_foreign(PyObject *obj)
 {
     PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    bool pending = PyErr_Occurred() != NULL;
+    if (pending) {
+        PyErr_Fetch(&type, &value, &trace);
+    }
     Py_DECREF(obj);
     dls_error_report();
-    PyErr_Restore(type, value, trace);
+    if (pending) {
+        PyErr_Restore(type, value, trace);
+    }
 }
 
 void

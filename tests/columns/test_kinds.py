@@ -16,6 +16,8 @@ import dlshim
 
 np = pytest.importorskip("numpy", reason="NumPy is not in this environment")
 
+ROWS = Path(__file__).parents[2] / "src" / "exchange" / "libraries.def"
+IN_MEMORY = re.findall(r'^IN_MEMORY\("(\w+)", "(\w+)"\)', ROWS.read_text(), re.M)
 KINDS = tomllib.loads(Path(__file__).with_name("kinds.toml").read_text())["kind"]
 CURE = re.compile(r"pass (.+?) instead|(?:pass|such as) (\w+)=\"(\w+)\"")
 
@@ -301,3 +303,14 @@ def test_a_column_of_polars_becomes_an_array_of(library):
     except ImportError:
         pytest.skip(f"{library} is not installed here")
     assert TO_OTHERS[library](module, polars.Series([1.5, 2.5], dtype=polars.Float32)) == [1.5, 2.5]
+
+
+@pytest.mark.parametrize(("module", "name"), IN_MEMORY)
+def test_C11_the_rows_of_columns_in_memory_name_the_classes_of_this_release(module, name):
+    """Else the GIL is let go of for their streams, which costs more and harms nothing."""
+    found = getattr(pytest.importorskip(module, reason=f"{module} is not installed here"), name)
+    assert (found.__module__.partition(".")[0], found.__qualname__) == (module, name)
+
+
+def test_C11_there_are_rows_of_columns_in_memory():
+    assert len(IN_MEMORY) == 2

@@ -1,4 +1,5 @@
-"""A stream of Arrow leaves an exception behind: it is reported, and the values are given.
+"""A stream of Arrow leaves an exception behind: it is reported, and the values are given.  Its
+functions are called without the GIL, unless all that they give is in memory.
 
 The functions of the stream are in C, because what a callback of ctypes raises is printed by ctypes.
 """
@@ -39,6 +40,39 @@ def test_T9_an_exception_that_a_stream_leaves_is_reported(
     taken = take(Column(pending, guilty))
     assert (taken if isinstance(taken, dlshim.Tensor) else dlshim.from_dlpack(taken)).shape == (3,)
     assert {*told} == ({f"left by {guilty}"} if guilty != "nobody" else set())
+
+
+def named(base: type, module: str, name: str) -> type:
+    return type(name, (base,), {"__module__": module})
+
+
+#: Classes that are known to have their chunks in memory, a subclass of one, and one of another
+#: library.
+KNOWN = named(Column, "pyarrow.lib", "ChunkedArray")
+CLASSES = {
+    "pyarrow": (KNOWN, True),
+    "polars": (named(Column, "polars.series.series", "Series"), True),
+    "a subclass": (named(KNOWN, "mine", "Column"), False),
+    "unknown": (named(Column, "pyarrows", "ChunkedArray"), False),
+}
+
+
+@pytest.mark.parametrize(("column", "in_memory"), CLASSES.values(), ids=CLASSES)
+@pytest.mark.parametrize("guilty", ["nobody", "get_schema", "get_next", "release"])
+def test_C11_the_gil_is_let_go_of_where_a_query_may_run(
+    pending: Any, column: Any, in_memory: bool, guilty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.unraisablehook", lambda report: None)
+    x = column(pending, guilty)
+    for take in (
+        dlshim.from_dlpack,  # met, then learned
+        dlshim.from_dlpack,
+        lambda x: dlshim.upgrade(x).__dlpack__(max_version=(1, 0)),
+        lambda x: dlshim.upgrade(x, readonly="share").__dlpack__(max_version=(1, 0)),
+    ):
+        take(x)
+        calls, with_gil = pending.called()
+        assert calls == 4 and with_gil == (4 if in_memory else 0)
 
 
 def test_a_query_that_the_user_interrupts_is_no_buffer_error(pending: Any) -> None:

@@ -1,4 +1,5 @@
-/* A stream of Arrow of which one function leaves an exception behind (test_columns_pending). */
+/* A stream of Arrow of which one function leaves an exception behind, and which knows whether its
+ * functions are called with the GIL (test_columns_pending). */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
@@ -31,6 +32,14 @@ typedef struct stream {
 
 static const char *guilty; /* who leaves an exception behind */
 static int given;
+static int calls, with_gil; /* of the stream's functions */
+
+static void
+count_call(void)
+{
+    calls++;
+    with_gil += PyGILState_Check();
+}
 
 static void
 leave_error(const char *name)
@@ -49,6 +58,7 @@ static int
 get_schema(stream *self, schema *out)
 {
     (void)self;
+    count_call();
     memset(out, 0, sizeof *out);
     out->format = "l";
     out->name = "";
@@ -71,6 +81,7 @@ run_python(void)
 static int
 get_next(stream *self, array *out)
 {
+    count_call();
     if (strcmp(guilty, "the user") == 0) {
         raise(SIGINT);
         return EINTR;
@@ -95,6 +106,7 @@ get_next(stream *self, array *out)
 static void
 end_stream(stream *self)
 {
+    count_call();
     self->release = NULL;
     leave_error("release");
 }
@@ -115,12 +127,22 @@ make(PyObject *module, PyObject *name)
     stream *self = calloc(1, sizeof *self);
     (void)module;
     guilty = PyUnicode_AsUTF8(name);
-    given = 0;
+    given = calls = with_gil = 0;
     *self = (stream){get_schema, get_next, NULL, end_stream, NULL};
     return PyCapsule_New(self, "arrow_array_stream", end_capsule);
 }
 
-static PyMethodDef functions[] = {{"make", make, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+/* Calls of the functions of the last stream, and those with the GIL. */
+static PyObject *
+called(PyObject *module, PyObject *ignored)
+{
+    (void)module, (void)ignored;
+    return Py_BuildValue("(ii)", calls, with_gil);
+}
+
+static PyMethodDef functions[] = {{"make", make, METH_O, NULL},
+                                  {"called", called, METH_NOARGS, NULL},
+                                  {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "pending", NULL, -1, functions,
                                         NULL, NULL, NULL, NULL};
 
