@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from math import prod
 
-from . import cures
-from .cure_texts import CODES, CONVERT, FLAT, LEFT_OUT, NO_NUMBERS, ROUNDS, Reasoned, instead
+from . import cures, cures_of_columns
+from .cure_texts import CONVERT, NO_NUMBERS, Reasoned, instead
 from .cures_by_library import BY_LIBRARY
 
 TYPE_CHECKING = False
@@ -62,24 +62,6 @@ def is_read_once(column: Any) -> bool:
     return not hasattr(type(column), "__len__")
 
 
-# By problem, the method of a column of pyarrow's that leaves it behind, and how the values differ.
-_BY_PYARROW = {
-    "missing": ("fill_null(0)", ""),
-    "missing rows": ("drop_null()", LEFT_OUT),
-    "missing inside": ("flatten().fill_null(0)", FLAT),
-    "bits": ("fill_null(False).cast('uint8')", ""),
-    "dictionary": ("indices.fill_null(-1)", CODES),
-    "text": ("dictionary_encode().indices.fill_null(-1)", CODES),
-    "decimals": ("cast('float64')", ROUNDS),
-    "lists": ("flatten()", FLAT),
-    "inside": ("flatten()", FLAT),
-    "maps": ("items", "which are the values of all its maps"),
-    "null": ("cast('int64').fill_null(0)", ""),
-    # flatten() keeps a missing struct missing; field() would show what lies under it.
-    "fields": ("flatten()[0]", ""),
-}
-
-
 def _of_any_library(x: Any, problem: str) -> str | None:
     once = "a stream is read once: make it anew, and "
     if hasattr(type(x), "read_all"):
@@ -89,13 +71,18 @@ def _of_any_library(x: Any, problem: str) -> str | None:
         return instead(f"{table}[{x.column_names[0]!r}]")
     chunked = not hasattr(type(x), "__arrow_c_array__") or getattr(x, "n_chunks", 1) > 1
     column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
+    if hasattr(x, "array") and not hasattr(type(x), "__arrow_c_stream__"):  # pandas' Index
+        column = "x.array.__arrow_array__().combine_chunks()"
     anew = once if chunked and is_read_once(x) else ""
     if problem == "extension":  # whose message names what is below the type
         return anew + instead(column)
     if problem == "runs":
         return anew + instead(f"pyarrow.compute.run_end_decode({column})")
-    method, how = _BY_PYARROW.get(problem, ("", ""))
-    return anew + instead(f"{column}.{method}") + (how and f", {how}") if method else None
+    if problem not in cures_of_columns.BY_PYARROW:
+        return None
+    # Nobody was asked what is missing.
+    fill = ".fill_null(-1)" if problem in ("dictionary", "text") else ""
+    return anew + cures_of_columns.by_pyarrow(column, problem, fill)
 
 
 def cure(x: Any, problem: str) -> str | None:

@@ -14,6 +14,7 @@ from .cure_texts import (
     FLAT,
     FLAT_AND_LEFT_OUT,
     LEFT_OUT,
+    LEFT_OUT_LISTS,
     MISSING,
     NAN,
     NO_NUMBERS,
@@ -99,7 +100,12 @@ def _codes_of(x: Any, more: str = "") -> str:
 
 
 def _pandas_objects(x: Any, missing: bool) -> str:
-    held = sys.modules["pandas"].api.types.infer_dtype(x, skipna=True)
+    if str(getattr(x.dtype, "pyarrow_dtype", "")).startswith("extension"):
+        return NO_NUMBERS
+    try:
+        held = sys.modules["pandas"].api.types.infer_dtype(x, skipna=True)
+    except NotImplementedError:  # a type of Arrow's of which pandas makes no objects
+        return NO_NUMBERS
     if held == "integer":
         return _pandas_integers(x, missing)
     if held == "boolean":
@@ -205,13 +211,16 @@ def _polars_times(x: Any, missing: bool) -> str:
 def _polars_arrays(x: Any, missing: bool) -> str | None:
     if missing:
         return converted("x.drop_nulls()", LEFT_OUT)
-    flat = x
+    flat, lists = x, False
     for _ in x.dtype.shape:
+        lists = lists or flat.null_count() > 0
         flat = flat.explode()
     explode = ".explode()" * len(x.dtype.shape)
     numbers = flat.dtype.is_numeric() and not flat.dtype.is_decimal()
     if not (numbers or flat.dtype.is_temporal() or type(flat.dtype).__name__ == "Boolean"):
         return converted(f"x{explode}", FLAT)
+    if lists:  # an inner one that is missing has no elements that could be filled
+        return converted("x.explode()", FLAT)
     if not flat.null_count():
         return None
     shape = (-1, *x.dtype.shape)
@@ -228,6 +237,32 @@ _ARROW_NUMBERS = (
     *_ARROW_FLOATS,
     *(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")),
 )
+
+
+#: By problem, what a column of PyArrow's has in the place of its elements, and how that differs.
+#: Of lists that are refused for their type, nobody has asked whether some are missing.
+BY_PYARROW = {
+    "missing": ("fill_null(0)", ""),
+    "missing rows": ("drop_null()", LEFT_OUT),
+    "missing inside": ("flatten().fill_null(0)", FLAT),
+    "bits": ("fill_null(False).cast('uint8')", ""),
+    "dictionary": ("indices", CODES),
+    "text": ("dictionary_encode().indices", CODES),
+    "decimals": ("cast('float64')", ROUNDS),
+    "lists": ("flatten()", FLAT_AND_LEFT_OUT),
+    "inside": ("flatten()", FLAT_AND_LEFT_OUT),
+    "maps": ("items", "which are the values of all its maps"),
+    "null": ("cast('int64').fill_null(0)", ""),
+    # flatten() keeps a missing struct missing; field() would show what lies under it.
+    "fields": ("flatten()[0]", ""),
+}
+
+
+def by_pyarrow(column: str, problem: str, fill: str = "") -> str:
+    """Return the cure for a column that is PyArrow's, or becomes one by the text `column`."""
+    method, how = BY_PYARROW[problem]
+    text = f"{column}.{method}{fill}"
+    return converted(text, how) if how else instead(text)
 
 
 _ARROW_LISTS = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
@@ -264,27 +299,27 @@ def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
     if kind == "run_end_encoded":
         return instead("pyarrow.compute.run_end_decode(x)")
     if kind == "dictionary":
-        return converted(f"{whole}.indices{fill}", CODES)
+        return by_pyarrow(whole, "dictionary", fill)
     if kind in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view"):
         whole += ".cast('binary')" if kind == "binary_view" else ""
-        return converted(f"{whole}.dictionary_encode().indices{fill}", CODES)
+        return by_pyarrow(whole, "text", fill)
     if kind.startswith("decimal"):
         fill = f".fill_null({NAN})" if missing else ""
-        return converted(f"{whole}.cast('float64'){fill}", ROUNDS)
+        return by_pyarrow(whole, "decimals", fill)
     if kind in _ARROW_LISTS:
         return _pyarrow_lists(x, kind, whole, missing)
     if kind == "struct" and x.type.num_fields:
-        # flatten() keeps a missing struct missing; field() would show what lies under it.
-        field = "x.flatten()[0]" if missing else f"{whole}.field({x.type.field(0).name!r})"
-        return instead(field, "its elements have fields")
+        if missing:
+            return by_pyarrow("x", "fields")
+        return instead(f"{whole}.field({x.type.field(0).name!r})", "its elements have fields")
     if kind == "extension":
         return _pyarrow_extension(x, whole, missing)
     if kind == "fixed_size_binary" and missing:
-        return converted(f"{whole}.drop_null()", LEFT_OUT)
+        return by_pyarrow(whole, "missing rows")
     if kind == "null":
-        return instead(f"{whole}.cast('int64').fill_null(0)", MISSING)
+        return by_pyarrow(whole, "null")
     if kind == "map":
-        return converted(f"{whole}.items", "which are the values of all its maps")
+        return by_pyarrow(whole, "maps")
     return NO_NUMBERS
 
 
@@ -294,11 +329,11 @@ def _pyarrow_extension(x: Any, whole: str, missing: bool) -> str:
         # A FixedShapeTensorArray: its missing rows are left out, its booleans are of NumPy.
         flat = "x.storage.flatten()"
         return converted(array(flat) if str(storage.value_type) == "bool" else flat, FLAT)
-    if not missing:
-        return instead(f"{whole}.storage")
-    if str(storage) in _ARROW_NUMBERS:
+    if missing and str(storage) in _ARROW_NUMBERS:
         return instead(f"{whole}.storage.fill_null({_pyarrow_filler(str(storage))})", MISSING)
-    return converted(f"{whole}.drop_null()", LEFT_OUT)
+    if missing and str(storage).startswith("fixed_size_binary"):
+        return by_pyarrow(whole, "missing rows")
+    return instead(f"{whole}.storage")
 
 
 def _pyarrow_filler(kind: str) -> str:
@@ -315,7 +350,7 @@ def _pyarrow_lists(x: Any, kind: str, whole: str, missing: bool) -> str:
         if column.drop_null().flatten().null_count:
             filled = f"{rows}.flatten().fill_null({_pyarrow_filler(items)})"
             lists = f"pyarrow.FixedSizeListArray.from_arrays({filled}, {x.type.list_size})"
-            return instead(lists, MISSING)
+            return converted(lists, LEFT_OUT_LISTS) if missing else instead(lists, MISSING)
         return converted(rows, LEFT_OUT) if missing else instead(rows)
     alike = numbers and not missing and not kind.endswith("view")
     lengths: set[Any] = {*column.value_lengths()} if alike else set()

@@ -29,7 +29,7 @@ typedef struct {
     int32_t lists;      /* how many lists of fixed size lie around the elements */
     int32_t axes;       /* of one value of the column */
     bool has_byte_axis; /* the bytes of a fixed_size_binary are an axis */
-    bool takes_zero;    /* 0 can take the place of a missing value */
+    bool takes_zero;    /* 0 can take the place of a missing element */
     dl_dtype dtype;     /* of the elements */
     int64_t itemsize;   /* their bytes */
     int64_t width;      /* bytes of what the innermost array counts */

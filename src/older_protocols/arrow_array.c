@@ -118,9 +118,10 @@ check_missing(dls_arrow_column *column, const arrow_array *array, int64_t start,
     if (missing == 0) {
         return 0;
     }
-    const char *problem = inside               ? "missing inside"
-                          : column->takes_zero ? "missing"
-                                               : "missing rows";
+    /* 0 takes the place of an item after the only lists were made flat. */
+    bool takes_zero = column->takes_zero && column->lists == inside;
+    const char *problem = inside ? (takes_zero ? "missing inside" : "inside")
+                                 : (takes_zero ? "missing" : "missing rows");
     return dls_arrow_refuse(column,
                             inside ? "values are missing in its lists (%lld), and "
                                      "DLPack cannot describe that"

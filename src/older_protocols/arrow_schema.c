@@ -371,7 +371,7 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
     if (read_extension(column, schema, &name, &parameters) < 0) {
         return -1;
     }
-    column->takes_zero = column->lists == 0 && name.at == NULL && bytes < 0;
+    column->takes_zero = name.at == NULL && bytes < 0;
     if (name.at != NULL && is_text(name, "arrow.bool8") && strcmp(format, "c") == 0) {
         return judge_meaning(column,
                              "its booleans may be any byte, of which 0 is false; pass "
