@@ -70,6 +70,7 @@ _OF_ARROW = (
     "__arrow_c_device_stream__",
     "__arrow_c_stream__",
 )
+_OF_PANDAS = {("pandas", "Series"), ("pandas", "Index")}
 _OF_TABLES = ("columns", "column_names", "read_all", "to_table")
 
 
@@ -85,7 +86,15 @@ def is_array(x: Any) -> bool:
 
 def is_argument(x: Any) -> bool:
     """Whether an argument is an array or a column, by its type."""
-    return is_array(x) or (_offers(x, _OF_ARROW) and not _offers(x, _OF_TABLES))
+    if is_array(x):
+        return True
+    return (_offers(x, _OF_ARROW) or _is_of_pandas(x)) and not _offers(x, _OF_TABLES)
+
+
+def _is_of_pandas(x: Any) -> bool:
+    """Whether it is a column of pandas, which need not offer Arrow (C12)."""
+    names = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(x).__mro__}
+    return not names.isdisjoint(_OF_PANDAS)
 
 
 # ---- containers --------------------------------------------------------------------------------

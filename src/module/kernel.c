@@ -71,19 +71,20 @@ is_array(const dls_plan *plan)
            != 0;
 }
 
-/* Is it a column or a table of Arrow? */
+/* Is it a column or a table of Arrow, or a column of pandas? */
 static inline bool
 is_of_arrow(const dls_plan *plan)
 {
     return (plan->offers
             & (1u << DLS_PROTOCOL_ARROW_DEVICE_ARRAY | 1u << DLS_PROTOCOL_ARROW_ARRAY
                | 1u << DLS_PROTOCOL_ARROW_DEVICE_STREAM
-               | 1u << DLS_PROTOCOL_ARROW_STREAM))
+               | 1u << DLS_PROTOCOL_ARROW_STREAM | 1u << DLS_PROTOCOL_VALUES))
            != 0;
 }
 
 /* Is a type that was not met yet, or is one of ours, that of an array, a column or a
- * table?  1, 0, or -1 with an exception. */
+ * table?  Columns of pandas (C12) have to_numpy() alone.  1, 0, or -1 with an
+ * exception. */
 static int
 type_offers(dls_state *state, PyTypeObject *type)
 {
@@ -95,7 +96,8 @@ type_offers(dls_state *state, PyTypeObject *type)
                                state->names.arrow_c_device_array,
                                state->names.arrow_c_array,
                                state->names.arrow_c_device_stream,
-                               state->names.arrow_c_stream};
+                               state->names.arrow_c_stream,
+                               state->names.to_numpy};
     int found = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && found == 0; i++) {
         PyObject *value = NULL;

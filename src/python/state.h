@@ -51,6 +51,7 @@ typedef enum {
     X(arrow_c_array, "__arrow_c_array__")                       \
     X(arrow_c_device_stream, "__arrow_c_device_stream__")       \
     X(arrow_c_stream, "__arrow_c_stream__")                     \
+    X(to_numpy, "to_numpy")                                     \
     X(mro, "__mro__")                                           \
     X(dict, "__dict__")                                         \
     X(stream, "stream")                                         \

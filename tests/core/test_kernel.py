@@ -846,6 +846,24 @@ def test_K3_a_column_of_arrow_is_an_array_and_a_missing_value_is_refused():
     assert count.pending == 0
 
 
+@pytest.mark.parametrize("name", ["Series", "Index"])
+def test_K3_a_column_of_pandas_is_an_array_whether_it_offers_arrow_or_not(name):
+    """A Series of pandas 2 does not, and no Index does."""
+    np = pytest.importorskip("numpy", reason="the values of the column are NumPy's")
+
+    def to_numpy(self):
+        return np.arange(3)
+
+    members = {"__module__": "pandas", "dtype": np.dtype("int64"), "to_numpy": to_numpy}
+    column = type(name, (), members)()
+    table = type("DataFrame", (), members | {"columns": ["a"]})()
+    k = dlshim.kernel(lambda column, table: (dlshim.from_dlpack(column).shape, table))
+    for _ in range(2):  # of a type that was not met, and of one that was
+        assert k(column, table) == ((3,), table)
+        assert dlshim.kernel(lambda x: type(x))(column) is dlshim.Producer
+        dlshim.from_dlpack(column)
+
+
 class Table(Column):
     columns = ["a"]
 
