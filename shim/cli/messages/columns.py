@@ -59,6 +59,7 @@ ROWS = (
             "copy not allowed: cannot convert to a NumPy array",
             "but zero_copy_only was True",
             "Zero copy conversions not possible with boolean",
+            "zero_copy_only must be False",
         ),
         versions="Polars, pyarrow",
         cause=(
@@ -76,6 +77,8 @@ ROWS = (
         patterns=(
             "array with missing values. Specify an appropriate 'na_value'",
             "numpy array from arrow array with nulls",
+            "cannot convert NA to integer",
+            "Cannot convert non-finite values",
         ),
         versions="pandas, arro3",
         cause="Values are missing, and an array of integers cannot say so. Fill them first.",
@@ -106,8 +109,26 @@ ROWS = (
         versions="pyarrow",
         cause=(
             "Arrow packs eight booleans into a byte, and text, dates and lists are not numbers. "
-            "DLPack can describe neither."
+            "DLPack can describe neither. For most of them dlshim's own error names what to pass."
         ),
-        cures=("consumer(x.cast('uint8'))  # booleans",),
+        cures=(
+            "consumer(x.cast('uint8'))  # booleans",
+            "consumer(dlshim.upgrade(x))  # lists of fixed size",
+            'consumer(dlshim.upgrade(x, reinterpret="int64"))  # times of 64 bits',
+        ),
+    ),
+    Message(
+        "column-made",
+        patterns=(
+            "Series constructor called with unsupported type",
+            "'dlshim.Producer' object is not iterable",
+            "Expected an Arrow-compatible array-like object",
+        ),
+        versions="Polars, pyarrow, pandas",
+        cause=(
+            "The function makes columns of objects with Arrow's methods, and this array has none. "
+            "A Tensor of dlshim has them."
+        ),
+        cures=("consumer(dlshim.from_dlpack(x))",),
     ),
 )

@@ -100,8 +100,8 @@ ROWS = (
         ),
         versions="every consumer",
         cause=(
-            "The object has no __dlpack__. dlshim also takes objects that have a buffer or an "
-            "array interface."
+            "The object has no __dlpack__. dlshim also takes objects that have a buffer, an array "
+            "interface, or the values of a column."
         ),
         cures=(
             "consumer(dlshim.upgrade(x))",
