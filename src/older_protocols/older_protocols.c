@@ -133,22 +133,22 @@ drop_given(dls_reading *reading)
     }
 }
 
-/* A reading by name has failed: because there is no such method, or None in its place?
- * The attribute is looked up a second time for that.  Then the exception, which says
- * only that, is cleared. */
+/* A reading by name has failed: because there is no such method (AttributeError), or
+ * None in its place (TypeError)?  The attribute is looked up a second time for that.
+ * Then the exception, which says only that, is cleared. */
 static bool
 is_missing(const dls_reading *reading)
 {
     PyObject *method = NULL;
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)
-        && !PyErr_ExceptionMatches(PyExc_TypeError)) {
+    bool absent = PyErr_ExceptionMatches(PyExc_AttributeError) != 0;
+    if (!absent && !PyErr_ExceptionMatches(PyExc_TypeError)) {
         return false;
     }
     PyObject *error = dls_error_take();
     int found = dls_get_optional(reading->obj, dls_reading_attribute(reading), &method);
-    bool missing = found == 0 || method == Py_None;
+    bool missing = absent ? found == 0 : method == Py_None;
     Py_XDECREF(method);
-    if (found <= 0 || missing) {
+    if (found < 0 || missing) {
         Py_XDECREF(error);
     }
     else {

@@ -182,6 +182,26 @@ def test_a_method_that_an_object_hides_is_not_offered():
     assert facts(learned.wrapper)["shape"] == (3,)
 
 
+def test_a_method_that_is_offered_once_keeps_its_own_words():
+    """After an error the object is asked again, whether it has a method at all."""
+
+    class Column:
+        taken = False
+
+        @property
+        def __arrow_c_array__(self) -> Any:
+            if self.taken:
+                raise AttributeError("it was taken")
+            self.taken = True
+            return self.refuse
+
+        def refuse(self) -> Any:
+            raise TypeError("this is said once")
+
+    with pytest.raises(BufferError, match="this is said once"):
+        dlshim.from_dlpack(Column())
+
+
 def test_a_device_stream_that_can_be_read_once_is_read_once() -> None:
     """The type was learned on the host; what comes of a device has its form in hand."""
     count = Count()
