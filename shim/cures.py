@@ -180,7 +180,9 @@ def refusal(
         elif type(error) in (BufferError, CopyRequiredError, UnsupportedObjectError):
             text = f"{said}: {error}" if name else str(error)  # which names the object itself
             if getattr(error, "_option_helps", False):
-                text += " (dlshim.upgrade(x) takes such options)"
+                # What is written into a copy is seen in the Tensor that was kept.
+                way = f"{keep} dlshim.from_dlpack(x), which" if writes else "dlshim.upgrade(x)"
+                text += f" ({way} takes such options)"
         else:
             return error
         told = type(error)(text)

@@ -611,6 +611,13 @@ def test_C15_an_extension_takes_a_column(ext):
     assert ended(count)
 
 
+def test_C15_what_an_extension_writes_is_seen_in_the_tensor_that_joined_the_chunks(ext):
+    with pytest.raises(BufferError, match=r"copy=True, .*\(keep and pass dlshim"):
+        ext.take(made.chunked((1, 2), (3,))[0], writable=1)
+    kept = dlshim.from_dlpack(made.chunked((1, 2), (3,))[0], copy=True)
+    assert test_c_interface.values(ext.take(kept, writable=1)) == [1, 2, 3]
+
+
 def test_threads_release_what_they_export():
     columns = [made.chunked((1, 2), (3,)) if i % 2 else made.column(1, 2, 3) for i in range(400)]
 
