@@ -25,9 +25,9 @@ from .exports import (
     same_elements,
     view_of,
 )
-from .field_checks import REFUSED, one_of
+from .field_checks import NUMBERED, REFUSED, one_of, pair_of
 from .lifetime_checks import BLOCK, blocks, consume, leaks
-from .partner import Producer, given, said, shape_of
+from .partner import Producer, given, namespace_of, said, shape_of
 
 
 @check("producer", "copy-supported", ("bare", "versioned"))
@@ -147,6 +147,39 @@ def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
     copied.write(0, 0 if any(before[0][0]) else 1)
     insist(own.elements() == before[0], "what is written into the copy shows in the array")
     insist(other.elements() == before[1], "what is written into a copy shows in another one")
+
+
+def insist_apart(array: Any, ask: str) -> None:
+    """No two elements of a copy lie in the same memory."""
+    view = view_of(asked(array, {**COPY, **ASKS[ask]}))
+    if view.readonly:
+        raise NotApplicable("the copy may not be written, so that nobody notices")
+    strides = caps.row_major(view.shape) if view.strides is None else view.strides
+    places = caps.offsets(view.shape, strides)
+    insist(
+        len({*places}) == len(places),
+        f"the copy has shape {view.shape} and strides {view.strides}: its {len(places)} elements "
+        f"lie in {len({*places})} places, so that a write to one changes others",
+    )
+
+
+@check("producer", "copy-elements", ("broadcast",), ("bare", "versioned"))
+def copies_of_broadcast_arrays_lie_apart(p: Producer, which: str, ask: str) -> None:
+    array = p.make((3,))
+    spread = getattr(namespace_of(p, array), "broadcast_to", None)
+    if spread is None:
+        raise NotApplicable("the library has no broadcast_to: give such an array as special=")
+    try:
+        wide = spread(array, (2, 3))
+    except Exception as error:
+        raise NotApplicable(f"broadcast_to: {said(error)}") from error
+    insist_apart(wide, ask)
+
+
+@check("producer", "copy-elements", NUMBERED, ("bare", "versioned"))
+def copies_of_special_arrays_lie_apart(p: Producer, which: str, ask: str) -> None:
+    name, make = one_of(p, "special", which)
+    insist_apart(pair_of(f"special=[{name!r}]", make)[0], ask)
 
 
 @check("producer", "read-only-flag", ("versioned", "newest"))

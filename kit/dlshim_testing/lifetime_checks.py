@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .catalogue import NotApplicable, check, insist
+from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
 from .exports import (
     ASKS,
@@ -87,6 +87,24 @@ def destructor_spares(p: Producer, dtype: str, ask: str) -> None:
     insist(watch.calls == 0, "a capsule that was renamed as used called the deleter")
     caps.call_deleter(address, name, held=True)
     insist(watch.calls == 1, f"the deleter was called {watch.calls} times")
+
+
+@check("producer", "error-kept", ASKS, risky=True)
+def destructor_keeps_the_error(p: Producer, ask: str) -> None:
+    """A capsule that nobody took is dropped while an IndexError is on its way out of a function."""
+    array = p.make((2, 3))
+    if caps.destructor_of(asked(array, ASKS[ask])) == caps.OWN_DESTRUCTOR:
+        raise NotApplicable("the destructor of the kit's own doubles is Python, which keeps none")
+
+    def fails_with_a_capsule(nothing: list[Any]) -> Any:
+        return array.__dlpack__(**ASKS[ask]), nothing[0]
+
+    try:
+        list(map(fails_with_a_capsule, [[]]))  # C calls it, and sees whether the error is there
+    except IndexError:
+        return
+    except SystemError as error:
+        raise Broken(f"an IndexError went while a capsule was dropped: {said(error)}") from None
 
 
 @check("producer", "destructor-frees", FEW, ASKS, risky=True)

@@ -16,6 +16,7 @@ from .imports import (
     SAY_HOST,
     USED,
     Trial,
+    Versioned,
     edition_is_taken,
     objects_only,
     observe,
@@ -99,6 +100,19 @@ def gives_layouts_back(c: Consumer, layout: str, dtype: str, edition: str) -> No
     fields = {"dtype": dtype} | LAYOUTS[layout]
     record = trial(c, EDITIONS[edition](**fields)).taken().finish()
     insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
+
+
+#: Structs of DLPack 1.x with a flag.
+FLAGGED: dict[str, dict[str, Any]] = {
+    "read-only": {"readonly": True},
+    "copied": {"flags": caps.IS_COPIED},
+}
+
+
+@check("consumer", "gives-back", FLAGGED, risky=True)
+def gives_back_what_has_a_flag(c: Consumer, which: str) -> None:
+    record = trial(c, Versioned(**FLAGGED[which])).taken().finish()
+    insist(record.deleted == 1, f"{which}: the deleter was called {record.deleted} times")
 
 
 @check("consumer", "gives-back", ("copy=True",), ("plain", "rows with gaps"), EDITIONS, risky=True)
@@ -252,4 +266,12 @@ def untouched(made: Trial) -> None:
     was["shape"] = caps.C.addressof(record._shape)
     was["strides"] = record._strides and caps.C.addressof(record._strides)
     changed = [name for name in now if now[name] != was[name]]
+    if not changed:  # what the two pointers lead to
+        pairs = {
+            "shape": (record._shape, fresh._shape),
+            "strides": (record._strides, fresh._strides),
+        }
+        changed = [
+            name for name, (one, other) in pairs.items() if [*(one or ())] != [*(other or ())]
+        ]
     insist(not changed, f"the consumer wrote to {', '.join(changed)} of the producer's struct")

@@ -339,6 +339,16 @@ def claimed(namespace: Any) -> str:
     return edition if isinstance(edition, str) and edition in EDITIONS else ""
 
 
+def namespace_of(producer: Producer, array: Any) -> Any:
+    """The namespace that was named with the target, else the array's own; else None."""
+    if producer.namespace is not None:
+        return producer.namespace
+    try:
+        return array.__array_namespace__()
+    except Exception:  # whatever a library raises of an edition that it does not know
+        return None
+
+
 # ---- names ----------------------------------------------------------------------------------
 
 

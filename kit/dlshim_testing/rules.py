@@ -165,6 +165,9 @@ PRODUCER = _rules(
      "A capsule that nobody consumes calls the deleter once when it goes."),
     ("destructor-spares", MUST, "2021.12", PYTHON, _ONLY_UNUSED,
      "A capsule that was consumed calls nothing when it goes; the deleter then works."),
+    ("error-kept", HABIT, "2021.12", PYTHON, "",
+     "An exception that is on its way while a capsule that nobody consumed is dropped reaches the "
+     "caller: the destructor, and the deleter that it calls, leave it as it is."),
     ("deleter-without-gil", MUST, "2021.12", PYTHON, _GIL,
      "The deleter may be called on a thread of C that does not hold the GIL."),
     ("deleter-frees", MUST, "", HEADER.format("1.1"),
@@ -236,6 +239,9 @@ PRODUCER = _rules(
      "conforming libraries are recommended to always perform a physical copy of the underlying "
      "array data",
      "What is written into what `copy=True` gave shows neither in the array nor in another copy."),
+    ("copy-elements", SHOULD, "2024.12", COPIES, _FREE_TO_WRITE,
+     "No two elements of what `copy=True` gives lie in the same memory, though those of a "
+     "broadcast array do."),
     ("copy-writable", SHOULD, "2024.12", COPIES, _FREE_TO_WRITE,
      "What `copy=True` gives does not have the flag READ_ONLY, though the array may not be "
      "written; not asked of libraries whose arrays may never be written."),

@@ -57,6 +57,7 @@ def test_who_follows_every_rule_breaks_none(side: str) -> None:
     never = {"special-values", "refusals", "not-exported", "table-refusals", "table-spelling"}
     never |= {"table-failure"}
     never |= {*wrong_devices.WRONG, "no-capsule", "copy-false-error", "leaves-array"}
+    never |= {"copy-elements"} | ({"error-kept"} if side == "producer" else set())
     assert passed >= {rule.name for rule in rules.RULES if rule.side == side} - never
 
 

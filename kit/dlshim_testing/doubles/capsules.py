@@ -209,6 +209,7 @@ _new = _api("PyCapsule_New", C.py_object, C.c_void_p, C.c_char_p, C.c_void_p)
 _get_name = _api("PyCapsule_GetName", C.c_char_p, C.py_object)
 _get_pointer = _api("PyCapsule_GetPointer", C.c_void_p, C.py_object, C.c_char_p)
 _set_name = _api("PyCapsule_SetName", C.c_int, C.py_object, C.c_char_p)
+destructor_of = _api("PyCapsule_GetDestructor", C.c_void_p, C.py_object)
 _set_destructor = _api("PyCapsule_SetDestructor", C.c_int, C.py_object, C.c_void_p)
 # For a capsule that is dying: no reference may be made to it.
 _dying_is_valid = _api("PyCapsule_IsValid", C.c_int, C.c_void_p, C.c_char_p)
@@ -324,6 +325,7 @@ def keep_for_ever(*objects: Any) -> None:
 
 
 keep_for_ever(_delete, _destroy)
+OWN_DESTRUCTOR = C.cast(_destroy, C.c_void_p).value
 
 
 def call_deleter(address: int, name: str, *, held: bool) -> None:
