@@ -1,7 +1,7 @@
 """Faults that were planted to see whether the kit finds them: arrays over NumPy's, which index and
 write as real ones do, each with one fault; and consumers with one fault each.
 
-`PLANTED` names the check that finds each fault, and the level at which it does.
+``planted.toml`` says of each fault what is wrong, which check finds it, and at which level.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dlshim_testing.doubles import capsules as caps
 from dlshim_testing.drivers import building
 from dlshim_testing.partner import Consumer, Producer
-from dlshim_testing.rules import HABIT, MUST, SHOULD
 from kit import wrong_consumers, wrong_producers
 
 
@@ -96,16 +95,40 @@ def when_freed(capsule: Any, do: Callable[[Callable[[], None]], None]) -> Any:
     return capsule
 
 
-# ---- deleters that need the lock of Python (in C, as Python itself always takes it) --------------
+# ---- deleters and destructors that Python cannot have: it takes its lock, and loses exceptions -
 
 SOURCE = """
 void Py_DecRef(void *);
 void *PyUnicode_FromString(const char *);
+void PyErr_Clear(void);
+int PyCapsule_IsValid(void *, const char *);
+char *PyCapsule_GetPointer(void *, const char *);
+void *PyCapsule_GetContext(void *);
 
 /* manager_ctx lies behind the DLTensor of a legacy struct, and behind the version of another. */
 void drop_legacy(char *tensor) { Py_DecRef(*(void **)(tensor + 48)); }
 void drop_versioned(char *tensor) { Py_DecRef(*(void **)(tensor + 8)); }
 void make_text(void *tensor) { (void)tensor; Py_DecRef(PyUnicode_FromString("given back")); }
+
+/* A deleter, and a destructor, that clear the exception that is on its way. */
+void clears(void *tensor) { (void)tensor; PyErr_Clear(); }
+void clears_and_destroys(void *capsule) {
+    void (*own)(void *) = (void (*)(void *))PyCapsule_GetContext(capsule);
+    PyErr_Clear();
+    own(capsule);
+}
+
+static void call_deleter(void *capsule, const char *name, int offset) {
+    if (PyCapsule_IsValid(capsule, name)) {
+        char *tensor = PyCapsule_GetPointer(capsule, name);
+        (*(void (**)(void *))(tensor + offset))(tensor);
+    }
+}
+/* A destructor that saves no exception. */
+void destroys(void *capsule) {
+    call_deleter(capsule, "dltensor", 56);
+    call_deleter(capsule, "dltensor_versioned", 16);
+}
 """
 
 
@@ -148,7 +171,30 @@ class MakesTextWithoutTheLock(DropsWithoutTheLock):
         return library().make_text
 
 
-# ---- views --------------------------------------------------------------------------------------
+_set_context = caps._api("PyCapsule_SetContext", C.c_int, C.py_object, C.c_void_p)
+
+
+class DestructorClears(Of):
+    """The capsule's destructor clears the exception that is on its way."""
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        _set_context(capsule, caps.destructor_of(capsule))
+        caps._set_destructor(capsule, C.cast(library().clears_and_destroys, C.c_void_p))
+        return capsule
+
+
+class DeleterClears(Of):
+    """The deleter clears the exception that is on its way."""
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        of(capsule)[0].deleter = C.cast(library().clears, C.c_void_p).value
+        caps._set_destructor(capsule, C.cast(library().destroys, C.c_void_p))
+        return capsule
+
+
+# ---- views -------------------------------------------------------------------------------------
 
 
 class ExportsACachedCopy(Of):
@@ -507,74 +553,15 @@ class KeepsTheProducer(wrong_consumers.Right):
         return super().__call__(x, device=device, copy=copy)
 
 
-class Planted(NamedTuple):
-    side: str
-    target: Any
-    """A class or a target; or the name of one in this module, whose fault ends the process."""
-    check: str
-    level: str
-
-    @property
-    def name(self) -> str:
-        if isinstance(self.target, Producer):
-            return self.check
-        return self.target if isinstance(self.target, str) else self.target.__name__
-
-    @property
-    def crash(self) -> bool:
-        return isinstance(self.target, str)
+def producer(kind: Any, claims: str = "2025.12") -> Producer:
+    """A target of a class; a target stays what it is."""
+    return kind if isinstance(kind, Producer) else Producer(kind, claims=claims)
 
 
-def producer(kind: Any) -> Producer:
-    if isinstance(kind, Producer):
-        return kind
-    return Producer(kind, claims="2025.12")
+def consumer(kind: Any, claims: str = "2025.12") -> Consumer:
+    return kind if isinstance(kind, Consumer) else Consumer(kind(), claims=claims)
 
 
-def consumer(kind: Any) -> Consumer:
-    return Consumer(kind(), claims="2025.12")
-
-
-PLANTED = [
-    Planted("producer", "drops_without_the_lock", "deleter-without-gil[float32-bare]", MUST),
-    Planted("producer", "makes_text_without_the_lock", "deleter-without-gil[float32-bare]", MUST),
-    Planted("producer", ExportsACachedCopy, "copy-false[of-the-whole-columns-versioned]", MUST),
-    Planted("producer", ExportsACachedCopy, "zero-copy[of-the-whole-columns]", SHOULD),
-    Planted("producer", MovesItself, "copy-false[of-the-whole-columns-versioned]", MUST),
-    Planted("producer", CutsDimensions, "shape[eight-dimensions-versioned]", MUST),
-    Planted("producer", ReversesDimensions, "shape[eight-dimensions-versioned]", MUST),
-    Planted("producer", KeepsCopies, "deleter-frees[copy-versioned]", MUST),
-    Planted("producer", KeepsWhatHasAnotherDevice, "refused-freed[dl_device]", HABIT),
-    Planted("producer", RefusesEmpty, "refusals[layout-empty-versioned]", SHOULD),
-    Planted("producer", RefusesViews, "refusals[layout-columns-bare]", SHOULD),
-    Planted("producer", RefusesScalars, "refusals[layout-scalar-versioned]", SHOULD),
-    Planted("producer", StrideOfOne, "values[one-column-of-several-float32-versioned]", MUST),
-    Planted("consumer", KeepsCopiesOfOthers, "gives-back[copy-True-plain-versioned]", MUST),
-    Planted(
-        "consumer",
-        KeepsWhatTheCapsuleRefuses,
-        "gives-back-refused[told-by-the-capsule-versioned]",
-        MUST,
-    ),
-    Planted("consumer", FoldsTheOffset, "struct-untouched[byte_offset-versioned]", HABIT),
-    Planted("consumer", AnyDeviceName, "unknown-device[nonsense]", HABIT),
-    Planted("consumer", wrong_consumers.IgnoresTheDevice, "device-not-read[7x0-legacy]", MUST),
-    # Twelve kinds and more that nobody had named.
-    Planted("producer", KeepsStructs, "deleter-frees[blocks-versioned]", MUST),
-    Planted("producer", OneShapeForAll, "fresh-capsule[another-shape-versioned]", MUST),
-    Planted("producer", FieldsDieWithTheArray, "keeps-memory[fields-versioned]", MUST),
-    Planted("producer", OneOwnerForAll, "keeps-memory[two-exports-versioned]", MUST),
-    Planted("producer", CopyOrDevice, "copy-true[to-cpu-versioned]", MUST),
-    Planted("producer", CopiesToADevice, "copy-false[to-cpu-versioned]", MUST),
-    Planted("producer", PlainDevicesAlone, "to-cpu[enum]", SHOULD),
-    Planted("producer", FreezesItself, "leaves-array[writable-versioned]", HABIT),
-    Planted("producer", DeviceOfRowsAlone, "device-pair[layout-columns]", MUST),
-    Planted("producer", ShortExtents, "shape[long-bare]", MUST),
-    Planted("consumer", ShortImports, "values[long-float32-legacy]", MUST),
-    Planted("consumer", SlicesHoldNothing, "owns[slice-versioned]", MUST),
-    Planted("consumer", ExportsHoldNothing, "owns[exported-again-versioned]", MUST),
-    Planted("consumer", KeepsTheProducer, "producer-freed[versioned]", HABIT),
-]
 drops_without_the_lock = producer(DropsWithoutTheLock)
 makes_text_without_the_lock = producer(MakesTextWithoutTheLock)
 right = producer(Of)

@@ -1,5 +1,7 @@
-"""Faults that the checks let through when a hundred and more new ones were put to them.
-`MORE` names the check that finds each, as `planted.PLANTED` does."""
+"""Doubles with faults that the checks let through when more than a hundred new ones were put to
+them.
+``planted.toml`` says of each what is wrong, and which check finds it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,8 @@ import numpy as np
 
 from dlshim_testing.doubles import capsules as caps
 from dlshim_testing.partner import Producer
-from dlshim_testing.rules import HABIT, MUST, SHOULD
 from kit import wrong_consumers, wrong_producers
-from kit.planted import KEPT, ExportsACachedCopy, Of, Planted, when_freed
+from kit.planted import KEPT, ExportsACachedCopy, Of, when_freed
 
 # ---- producers ---------------------------------------------------------------------------------
 
@@ -211,37 +212,3 @@ class TakesMajorZero(wrong_consumers.Right):
     def judge_version(self, major: int) -> None:
         if major > 1:
             raise BufferError(f"DLPack {major} is not known")
-
-
-MORE = [
-    Planted("producer", FreesOnItsThread, "deleter-frees[thread-versioned]", MUST),
-    Planted("producer", CopiesWhatIsLocked, "copy-false[read-only-versioned]", MUST),
-    Planted("producer", DeviceIsAFloat, "device-pair[float32]", MUST),
-    Planted("producer", CopiesRowsOnly, "refusals[copy-columns-versioned]", SHOULD),
-    Planted("producer", KeepsARefusal, "refused-freed[read-only]", HABIT),
-    Planted(
-        "producer",
-        CachedCopyWithoutAssignment,
-        "copy-false[of-the-whole-columns-versioned]",
-        MUST,
-    ),
-    Planted("producer", table_drops_read_only, "table-export[read-only]", MUST),
-    Planted("consumer", ShortOffset, "byte-offset[far-versioned]", MUST),
-    Planted("consumer", AsksTwice, "gives-back[float32-versioned]", MUST),
-    Planted("consumer", WritesBehind, "values[neighbours-versioned]", MUST),
-    Planted("consumer", PackedAsBytes, "values[packed-17x4x1-versioned]", MUST),
-    Planted("consumer", PackedAsBytes, "dtype[rare-10x8x1-versioned]", SHOULD),
-    Planted("consumer", NoScalars, "shapes[scalar-versioned]", SHOULD),
-    Planted("consumer", WritesUncopied, "read-only[copy-False]", HABIT),
-    Planted("consumer", HidesTheFirstError, "propagates[first-call-Failed]", MUST),
-    Planted("consumer", KeepsCopyFalse, "copy-false[of-a-producer-that-copies]", MUST),
-    Planted("consumer", AnyAnswer, "no-capsule[given-None]", HABIT),
-    Planted("consumer", KeepsTheCapsule, "producer-freed[capsule-versioned]", HABIT),
-    Planted(
-        "consumer",
-        CopiesAreLocked,
-        "copy-writable[read-only-of-a-producer-without-copy]",
-        SHOULD,
-    ),
-    Planted("consumer", TakesMajorZero, "major-zero", HABIT),
-]
