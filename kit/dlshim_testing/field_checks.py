@@ -107,7 +107,9 @@ def data_of_empty(p: Producer, layout: str) -> None:
     array = prepared(p, layout, "float32")
     (capsule,) = newest_of(array)
     view = view_of(capsule)
-    insist(not view.data, f"shape {view.shape}, and data is not NULL")
+    insist(
+        not view.data, f"an array of shape {view.shape} has no elements, and its data is not NULL"
+    )
 
 
 @check("producer", "values", LAYOUTS, SOME, ("bare", "versioned"))

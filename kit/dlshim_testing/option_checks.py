@@ -64,7 +64,10 @@ def copy_false(c: Consumer, layout: str, edition: str) -> None:
         insist(issubclass(kind, BufferError | ValueError), f"copy=False: {text}")
         return
     seen = observe(made.result)
-    insist(seen.address == made.array.element_zero, "copy=False gives a copy")
+    insist(
+        seen.address == made.array.element_zero,
+        "copy=False gives a copy: its memory is not the producer's",
+    )
 
 
 class Copying(Versioned):

@@ -159,7 +159,10 @@ def keyword_only(p: Producer) -> None:
 @check("producer", "unknown-keyword")
 def unknown_keyword(p: Producer) -> None:
     error = answers(p.make((2, 3)), not_a_keyword=1)
-    insist(isinstance(error, TypeError), f"an unknown keyword: {said(error) if error else 'taken'}")
+    insist(
+        isinstance(error, TypeError),
+        f"an unknown keyword: {said(error) if error else 'it is taken'}",
+    )
 
 
 VERSIONS = ((1, 0), (1, 1), (1, 2), (1, 3), (1, 99), (2, 0))
@@ -208,7 +211,7 @@ def known_flags(p: Producer, layout: str) -> None:
     view = view_of(asked(array, ASKS["versioned"]))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
-    insist(view.flags & ~7 == 0, f"flags are {view.flags:#x}")
+    insist(view.flags & ~7 == 0, f"flags are {view.flags:#x}, and DLPack defines 1, 2 and 4 alone")
     insist(
         not view.flags & PADDED or view.dtype[1] < 8,
         f"flags are {view.flags:#x}: dtype {view.dtype} is said to be padded, and it has "
@@ -243,9 +246,9 @@ def to_cpu_by_an_enum(p: Producer, which: str) -> None:
 def other_device(p: Producer, device: tuple[int, int], ask: str) -> None:
     array = p.make((2, 3))
     if isinstance(answers(array, dl_device=None), TypeError):
-        raise Broken("dl_device is not known")
+        raise Broken("the keyword dl_device is not known")
     error = answers(array, dl_device=device, **ASKS[ask])
     insist(
         isinstance(error, BufferError),
-        f"dl_device={device}: {said(error) if error else 'taken'}",
+        f"dl_device={device}, an unknown one: {said(error) if error else 'a capsule comes'}",
     )

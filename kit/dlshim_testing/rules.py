@@ -177,8 +177,8 @@ PRODUCER = _rules(
     ("keeps-memory", MUST, "2021.12", PYTHON, _KEEPS,
      "The memory stays as it is after the array is gone, until the deleter is called."),
     ("keeps-replaced-memory", SHOULD, "2021.12", PYTHON, _KEEPS,
-     "The same where the library gives the array other memory in place (`resize`, `resize_`, "
-     "`set_`, `data = ...`); the text does not speak of that."),
+     "An export keeps its memory where the library gives the array other memory in place "
+     "(`resize`, `resize_`, `set_`, `data = ...`); the text does not speak of that."),
     ("shape", MUST, "", HEADER.format("1.1"), "The shape of the tensor",
      "`ndim` and `shape` are those of the array."),
     ("dtype", MUST, "", HEADER.format("1.1"), "The data type of the pointer",
@@ -198,7 +198,8 @@ PRODUCER = _rules(
     ("values", MUST, "", HEADER.format("1.1"), _STRIDES,
      "What lies at data, byte_offset and strides is what the array holds."),
     ("special-values", MUST, "2021.12", PYTHON, _TWO_METHODS,
-     "The same for arrays that the library makes in special ways (lazy bits, views)."),
+     "What lies at data, byte_offset and strides is what an array holds that the library makes in "
+     "a special way (lazy bits, views)."),
     ("zero-copy", SHOULD, "2021.12", PYTHON, _ZERO_COPY,
      "Two exports of an array have the same memory, and an export of a view that of the whole."),
     ("stream-none", MUST, "2021.12", ARRAY, _CPU_STREAM, "`stream=None` is taken."),
@@ -252,7 +253,8 @@ PRODUCER = _rules(
     ("other-device", MUST, "2023.12", ARRAY,
      "If the device type cannot be handled by the producer, this function must raise "
      "``BufferError``.",
-     "`dl_device` of a type that nobody has is a BufferError."),
+     "`dl_device` with a type of device that the library does not have is refused by a "
+     "BufferError."),
     ("read-only-flag", MUST, "2023.12", HEADER.format("1.1"), _READ_ONLY,
      "A versioned struct of an array that may not be written has the flag READ_ONLY."),
     ("read-only-falsely", SHOULD, "2023.12", HEADER.format("1.1"),

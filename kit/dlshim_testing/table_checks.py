@@ -58,7 +58,9 @@ def table_is_in_a_capsule(p: Producer) -> None:
 def table_has_its_name(p: Producer) -> None:
     kind = type(p.make((2, 3)))
     if not hasattr(kind, OLD):
-        raise NotApplicable("the type has no table of the older name")
+        raise NotApplicable(
+            "the type has no C table under the name of DLPack 1.2, __c_dlpack_exchange_api__"
+        )
     insist(hasattr(kind, NEW), f"there is {OLD} and no {NEW}")
 
 
