@@ -350,6 +350,43 @@ explain_refusal(dls_exchange *x)
     return DLS_ATTEMPT_RAISED;
 }
 
+/* The refusal of a copy, with the producer's own as its cause. */
+static dls_attempt
+refuse_its_copy(dls_exchange *x)
+{
+    PyObject *cause = dls_error_take();
+    dls_refuse_copy(x->state, x->source, "copy",
+                    ", but copy=False was asked for; allow it with copy=None, or drop "
+                    "the option",
+                    "a copy is needed (its producer copies for each export)");
+    (void)dls_refuse_with_cause(cause);
+    return DLS_ATTEMPT_FINAL;
+}
+
+/* The producer says that it copied for this export, and copy=False is wanted: it is
+ * asked again, and told so.  Its refusal is passed on.  A producer that does not know
+ * the keyword leaves its copy, which goes out with its flag, as it does bare (T8). */
+static dls_attempt
+ask_uncopied(dls_exchange *x, unsigned mask)
+{
+    const dls_call_values values = {.copy = Py_False};
+    dls_acquired copied;
+    dls_acquired_move(&x->acquired, &copied);
+    mask |= DLS_ASK_COPY;
+    PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, &values);
+    dls_attempt got = dls_attempt_read_capsule(x, capsule, mask);
+    bool refused = got == DLS_ATTEMPT_RAISED
+                   && (PyErr_ExceptionMatches(PyExc_BufferError)
+                       || PyErr_ExceptionMatches(PyExc_ValueError));
+    if (got == DLS_ATTEMPT_GOT || refused || dls_error_is_fatal()) {
+        dls_acquired_drop(&copied);
+        return refused ? refuse_its_copy(x) : got;
+    }
+    PyErr_Clear();
+    dls_acquired_move(&copied, &x->acquired);
+    return DLS_ATTEMPT_GOT;
+}
+
 /* Host producers are never passed a stream but None (N6).  Their __dlpack__ itself
  * refuses tensors that require grad, so dlshim does not ask for that before the
  * call. */
@@ -359,10 +396,16 @@ attempt_dlpack(dls_exchange *x, unsigned mask)
     const dls_call_values values = {NULL, NULL, NULL};
     PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, &values);
     dls_attempt got = dls_attempt_read_capsule(x, capsule, mask);
+    if (got == DLS_ATTEMPT_GOT && x->request.copy == 0
+        && (x->acquired.flags & DL_FLAG_IS_COPIED)) {
+        got = ask_uncopied(x, mask);
+    }
     if (got == DLS_ATTEMPT_GOT) {
         return dls_attempt_check_bits(x);
     }
-    return dls_plan_has(x->plan, DLS_LIB_AUTOGRAD) ? explain_refusal(x) : got;
+    bool explained = got != DLS_ATTEMPT_FINAL
+                     && dls_plan_has(x->plan, DLS_LIB_AUTOGRAD);
+    return explained ? explain_refusal(x) : got;
 }
 
 /* The first capsule function of the library. */

@@ -674,3 +674,74 @@ def test_T12_a_mask_that_cannot_be_asked_hides_nothing():
     members = {"mask": True, "unmasked": raises(ValueError)}  # one bool for all elements
     with pytest.raises(BufferError, match="mask"):
         versioned(dlshim.upgrade(numbers.view(type("Kind", (base,), members))))
+
+
+# --- copy=False, and a producer that copies for each export ---------------------------------
+
+
+class CopiesUnlessForbidden(P2):
+    """Each export is a copy, and says so; `copy=False` is answered by ``uncopied``."""
+
+    uncopied = BufferError("each export is a copy")
+
+    def answer(self, copy=None, max_version=None, **keywords):
+        if copy is False and self.uncopied is not None:
+            raise self.uncopied
+        version = self.version if max_version else None
+        return super().answer(**keywords) if copy is False else self._copied(version)
+
+
+UNCOPIED = {
+    "from_dlpack": lambda x: dlshim.from_dlpack(x, copy=False),
+    "upgrade": lambda x: dlshim.upgrade(x, copy=False).__dlpack__(max_version=(1, 3)),
+    "upgrade, legacy": lambda x: dlshim.upgrade(x, copy=False).__dlpack__(),
+    "__dlpack__": lambda x: dlshim.upgrade(x).__dlpack__(max_version=(1, 3), copy=False),
+}
+
+
+@pytest.mark.parametrize("error", [BufferError("a copy"), ValueError("a copy")], ids=repr)
+@pytest.mark.parametrize("take", UNCOPIED.values(), ids=UNCOPIED.keys())
+def test_T8_copy_false_passes_the_refusal_of_a_producer_on(take, error):
+    """A producer is told copy=False when it has copied, and asked again."""
+    x = CopiesUnlessForbidden()
+    x.uncopied = error
+    for _ in range(2):  # the first exchange of a type, and a learned one
+        with pytest.raises(dlshim.CopyRequiredError, match="its producer copies") as caught:
+            take(x)
+        assert caught.value.__cause__ is error
+    assert all(made.deleted == 1 for made in x.exports)
+
+
+@pytest.mark.parametrize("take", UNCOPIED.values(), ids=UNCOPIED.keys())
+def test_T8_copy_false_takes_what_a_producer_shares_when_it_is_told(take):
+    x = CopiesUnlessForbidden()
+    x.uncopied = None
+    for _ in range(2):
+        taken = take(x)
+        capsule = isinstance(taken, caps.Capsule)
+        with caps.take(taken) if capsule else versioned(taken) as imported:
+            assert imported.view.element_zero == x.element_zero and not imported.view.copied
+
+
+@pytest.mark.parametrize("error", [TypeError("no copy="), RuntimeError("not yet")], ids=repr)
+def test_T8_a_producer_that_knows_no_copy_false_gives_its_copy(error):
+    """Bare it gives the same, with the same flag."""
+    x = CopiesUnlessForbidden()
+    x.uncopied = error
+    for _ in range(2):
+        assert dlshim.from_dlpack(x, copy=False).is_copied
+    assert all(made.deleted == 1 for made in x.exports)
+
+
+def test_T8_a_fatal_error_of_the_second_call_is_passed_on():
+    x = CopiesUnlessForbidden()
+    x.uncopied = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        dlshim.from_dlpack(x, copy=False)
+    assert all(made.deleted == 1 for made in x.exports)
+
+
+def test_T8_copy_false_takes_a_capsule_of_a_copy():
+    """The copy was made before anybody asked dlshim."""
+    capsule = caps.make(version=(1, 0), flags=IS_COPIED)
+    assert dlshim.from_dlpack(capsule, copy=False).shape == (2, 3)
