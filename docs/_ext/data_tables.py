@@ -13,6 +13,7 @@ import json
 import re
 import string
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -557,6 +558,16 @@ def kit_rules(side: str) -> Iterator[Row]:
         if rule.side == side:
             quote = f"{literal(rule.quote)} ({rule.source})" if rule.quote else "—"
             yield f"``{rule.name}``", rule.level, rule.about.replace("`", "``"), quote
+
+
+@table("planted", "faults of | MUST | SHOULD | HABIT | together")
+def planted() -> Iterator[Row]:
+    """The faults that are planted; the tests fail where one is not found."""
+    rows = read_rows(ROOT / "tests" / "kit" / "planted.toml", "fault")
+    for side in ("producer", "consumer"):
+        levels = Counter(row["level"] for row in rows if row["side"] == side)
+        told = [str(levels[level]) for level in ("MUST", "SHOULD", "HABIT")]
+        yield f"{side}s", *told, str(levels.total())
 
 
 def side_of(target: str) -> str:
