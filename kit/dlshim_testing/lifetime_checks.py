@@ -93,7 +93,7 @@ def destructor_spares(p: Producer, dtype: str, ask: str) -> None:
 def destructor_keeps_the_error(p: Producer, ask: str) -> None:
     """A capsule that nobody took is dropped while an IndexError is on its way out of a function."""
     array = p.make((2, 3))
-    if caps.destructor_of(asked(array, ASKS[ask])) == caps.OWN_DESTRUCTOR:
+    if view_of(asked(array, ASKS[ask])).manager_ctx == caps.OWN_CONTEXT:
         raise NotApplicable("the destructor of the kit's own doubles is Python, which keeps none")
 
     def fails_with_a_capsule(nothing: list[Any]) -> Any:

@@ -325,7 +325,6 @@ def keep_for_ever(*objects: Any) -> None:
 
 
 keep_for_ever(_delete, _destroy)
-OWN_DESTRUCTOR = C.cast(_destroy, C.c_void_p).value
 
 
 def call_deleter(address: int, name: str, *, held: bool) -> None:
@@ -334,6 +333,9 @@ def call_deleter(address: int, name: str, *, held: bool) -> None:
     deleter = kind.from_address(address).deleter
     if deleter:
         (_DeleterHeld if held else _Deleter)(deleter)(address)
+
+
+OWN_CONTEXT = 0x5EED  # manager_ctx of every struct that is made here
 
 
 class Made:
@@ -394,7 +396,7 @@ class Made:
         if version is not None:
             self.struct.major, self.struct.minor = version
             self.struct.flags = flags
-        self.struct.manager_ctx = 0x5EED
+        self.struct.manager_ctx = OWN_CONTEXT
         self.struct.deleter = C.cast(_delete, C.c_void_p).value if deleter else None
         self.address = C.addressof(self.struct)
         _records[self.address] = self
