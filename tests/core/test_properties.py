@@ -65,12 +65,13 @@ FLAGS = st.sampled_from([0, caps.READ_ONLY, caps.IS_COPIED, caps.READ_ONLY | cap
 
 
 class Sends:
-    """A producer that sends one struct, of one generation, whatever is asked."""
+    """A producer that sends one struct, of one generation; it knows no ``copy``, so it is not asked
+    for another one."""
 
     def __init__(self, fields, version, flags):
         self.made = caps.Made(version=version, flags=flags, owner=self, **fields)
 
-    def __dlpack__(self, **asked):
+    def __dlpack__(self, stream=None, max_version=None):
         return self.made.capsule()
 
     def __dlpack_device__(self):
