@@ -14,13 +14,14 @@ pytestmark = pytest.mark.once
 FORK = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 HEAD = """
-import array, atexit, gc, os, signal, sys, threading
+import array, atexit, faulthandler, gc, os, signal, sys, threading
 import dlshim
 from dlshim import _core
 from doubles.asking import live
 from doubles.delegating import CALLS, SIX, Source
 
 HANGS = 400  # seconds, before the whole process is said to hang
+faulthandler.register(signal.SIGALRM, chain=True)  # a child that hangs says where
 
 def in_child(work):
     '''Fork; the child does `work` and ends in order with 7.'''
@@ -36,7 +37,10 @@ def in_child(work):
     return pid
 
 def reap(pid):
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status != 7:  # an exception would wait for threads that go on without end
+        print("a child ended with", status, file=sys.stderr, flush=True)
+        os._exit(1)
 
 def everything():
     before = live()
