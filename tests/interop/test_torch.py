@@ -239,7 +239,6 @@ def test_inspect_says_of_a_read_only_wrapper_only_what_happens():
     assert "the read-only mark is lost" not in verdict.what
 
 
-@needs_wrapper
 def test_inspect_names_no_mark_of_a_tensor_that_has_none():
     """Tensors of TensorFlow never change, and DLPack 0.x, which they give, has no flag."""
     tensorflow = pytest.importorskip("tensorflow", reason="it is not installed here")
@@ -248,6 +247,7 @@ def test_inspect_names_no_mark_of_a_tensor_that_has_none():
     assert "mark" not in verdict.what
 
 
+@needs_wrapper
 def test_inspect_promises_nothing_of_a_subclass_of_the_read_only_wrapper():
     class Own(wrapper):
         pass
