@@ -93,7 +93,11 @@ def is_argument(x: Any) -> bool:
 
 def _is_of_pandas(x: Any) -> bool:
     """Whether it is a column of pandas, which need not offer Arrow (C12)."""
-    names = {(cls.__module__.partition(".")[0], cls.__name__) for cls in type(x).__mro__}
+    # Classes made in C may have no module, those of SWIG for example.
+    names = {
+        (str(getattr(cls, "__module__", "")).partition(".")[0], cls.__name__)
+        for cls in type(x).__mro__
+    }
     return not names.isdisjoint(_OF_PANDAS)
 
 

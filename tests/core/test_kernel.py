@@ -83,6 +83,10 @@ class Interface:
     __cuda_array_interface__ = property(lambda self: {})
 
 
+class WithoutModule:
+    __module__ = None
+
+
 def array():
     return np.arange(6.0).reshape(2, 3)
 
@@ -100,6 +104,7 @@ def same(x):
         *(None, True, 3, 2.5, "text", b"bytes", bytearray(3), memoryview(b"abc"), 1j, ...),
         *(np.float32(1), np.dtype("f4"), np.ndarray, range(3), {1, 2}, frozenset(), iter([1])),
         *(Interface, types, ECHO, slice(1), collections.OrderedDict(a=array()), object()),
+        WithoutModule(),
         *(dlshim.dtype("float32"), dlshim.DLDeviceType.kDLCPU),
         _core.from_dlpack(array()).__dlpack__(),
     ],
