@@ -18,7 +18,7 @@ static const dls_library libraries[] = {
 #include "exchange/libraries.def"
 };
 #undef LIBRARY
-#define ROWS ((int)(sizeof libraries / sizeof *libraries))
+#define ROWS (sizeof libraries / sizeof *libraries)
 
 /* An attribute that is a str, as UTF-8.  NULL when there is none, and with an exception
  * that is fatal.  *owner keeps the text alive. */
@@ -36,22 +36,23 @@ text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
     return text;
 }
 
-/* The position of the row that fits a class; -1: none does. */
-static int
-match_class(PyObject *class, const dls_library *rows, int count)
+/* The row that fits a class; NULL: none does. */
+static const dls_library *
+match_class(PyObject *class)
 {
     PyObject *module_owner = NULL, *type_owner = NULL;
-    int found = -1;
+    const dls_library *found = NULL;
     const char *module = text_attribute(class, "__module__", &module_owner);
     const char *type = module != NULL
                            ? text_attribute(class, "__qualname__", &type_owner)
                            : NULL;
-    for (int i = 0; module != NULL && type != NULL && found < 0 && i < count; i++) {
-        size_t length = strlen(rows[i].module);
-        if (strcmp(type, rows[i].type) == 0
-            && strncmp(module, rows[i].module, length) == 0
+    for (size_t i = 0; module != NULL && type != NULL && i < ROWS; i++) {
+        size_t length = strlen(libraries[i].module);
+        if (strcmp(type, libraries[i].type) == 0
+            && strncmp(module, libraries[i].module, length) == 0
             && (module[length] == '\0' || module[length] == '.')) {
-            found = i;
+            found = &libraries[i];
+            break;
         }
     }
     Py_XDECREF(module_owner);
@@ -64,24 +65,39 @@ dls_library_match(PyObject *mro, Py_ssize_t *at)
 {
     Py_ssize_t n = PyTuple_Size(mro);
     for (Py_ssize_t i = 0; i < n && PyErr_Occurred() == NULL; i++) {
-        int row = match_class(PyTuple_GetItem(mro, i), libraries, ROWS);
-        if (row >= 0) {
+        const dls_library *row = match_class(PyTuple_GetItem(mro, i));
+        if (row != NULL) {
             *at = i;
-            return &libraries[row];
+            return row;
         }
     }
     return NULL;
 }
 
-bool
-dls_library_has_chunks(PyObject *class)
+/* Does an imported module have this object under the name? */
+static bool
+has_object(dls_state *state, const char *module_name, const char *name, PyObject *obj)
 {
-    static const dls_library known[] = {
-#define IN_MEMORY(module, type) {0, NULL, module, type},
+    PyObject *module = dls_dict_borrow_text(state->modules, module_name);
+    PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
+    dls_let_go(module);
+    Py_XDECREF(found);
+    if (found == NULL && PyErr_Occurred() != NULL) {
+        dls_error_forget();
+    }
+    return found == obj;
+}
+
+bool
+dls_library_has_chunks(dls_state *state, PyObject *class)
+{
+    bool found = false;
+#define IN_MEMORY(module, type) \
+    found = found               \
+            || (PyErr_Occurred() == NULL && has_object(state, module, type, class));
 #include "exchange/libraries.def"
 #undef IN_MEMORY
-    };
-    return match_class(class, known, sizeof known / sizeof *known) >= 0;
+    return found;
 }
 
 /* --- functions of shim/library_calls.py ------------------------------------------- */

@@ -69,7 +69,7 @@ const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
 /* Are the chunks of this class's Arrow stream in memory (IN_MEMORY)?  A fatal exception
  * may be left. */
-bool dls_library_has_chunks(PyObject *class);
+bool dls_library_has_chunks(dls_state *state, PyObject *class);
 
 /* The row's traits, with the traits that depend on the imported release.  A fatal
  * exception may be left: then they are not whole. */

@@ -237,7 +237,7 @@ find_library(search *s)
                            << DLS_PROTOCOL_VALUES;
     }
     s->plan->in_memory = dls_plan_offers(s->plan, DLS_PROTOCOL_ARROW_STREAM)
-                         && dls_library_has_chunks((PyObject *)s->plan->type);
+                         && dls_library_has_chunks(s->state, (PyObject *)s->plan->type);
     return PyErr_Occurred() == NULL ? 0 : -1;
 }
 

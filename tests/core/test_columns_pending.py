@@ -7,6 +7,8 @@ The functions of the stream are in C, because what a callback of ctypes raises i
 from __future__ import annotations
 
 import signal
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -46,14 +48,18 @@ def named(base: type, module: str, name: str) -> type:
     return type(name, (base,), {"__module__": module})
 
 
-#: Classes that are known to have their chunks in memory, a subclass of one, and one of another
-#: library.
+#: A class that is known to have its chunks in memory, by the module and the name under which it
+#: is found; a subclass; and classes that only have these names.
 KNOWN = named(Column, "pyarrow.lib", "ChunkedArray")
+SERIES = named(Column, "polars.series.series", "Series")
+FOUND = {"pyarrow": ("ChunkedArray", KNOWN), "polars": ("Series", SERIES)}
 CLASSES = {
     "pyarrow": (KNOWN, True),
-    "polars": (named(Column, "polars.series.series", "Series"), True),
+    "polars": (SERIES, True),
     "a subclass": (named(KNOWN, "mine", "Column"), False),
     "unknown": (named(Column, "pyarrows", "ChunkedArray"), False),
+    "another of the name": (named(Column, "pyarrow.lib", "ChunkedArray"), False),
+    "of a plug-in": (named(SERIES, "polars.plugin", "Series"), False),
 }
 
 
@@ -63,6 +69,8 @@ def test_C11_the_gil_is_let_go_of_where_a_query_may_run(
     pending: Any, column: Any, in_memory: bool, guilty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.unraisablehook", lambda report: None)
+    for module, (name, cls) in FOUND.items():
+        monkeypatch.setitem(sys.modules, module, types.SimpleNamespace(**{name: cls}))
     x = column(pending, guilty)
     for take in (
         dlshim.from_dlpack,  # met, then learned
