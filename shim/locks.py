@@ -26,12 +26,15 @@ def import_module(name: str) -> "ModuleType":
     """Import a module of dlshim that its first use needs.
 
     CPython locks a module while a thread imports it, and a child that was forked meanwhile waits
-    for that thread without end.  At the end of the interpreter nothing forks, and the lock may be
-    held by a thread that is there no more.
+    for that thread without end.  A finalizer or an import hook may come here while its thread holds
+    one of CPython's locks of imports, for which the thread that holds ours may wait: then the wait
+    ends after a second, and no fork waits for this import.  So it is at the end of the interpreter,
+    when the lock may be held by a thread that is there no more.
     """
-    if sys.is_finalizing():
+    locked = changing.acquire(timeout=0 if sys.is_finalizing() else 1)
+    try:
         __import__(name)
-    else:
-        with changing:
-            __import__(name)
+    finally:
+        if locked:
+            changing.release()
     return sys.modules[name]

@@ -364,8 +364,8 @@ refuse_its_copy(dls_exchange *x)
 }
 
 /* The producer says that it copied for this export, and copy=False is wanted: it is
- * asked again, and told so.  Its refusal is passed on.  A producer that does not know
- * the keyword leaves its copy, which goes out with its flag, as it does bare (T8). */
+ * asked again, and told so.  Its refusal is passed on.  A TypeError says that it does
+ * not know the keyword: its copy goes out, with its flag (T8). */
 static dls_attempt
 ask_uncopied(dls_exchange *x, unsigned mask)
 {
@@ -375,10 +375,10 @@ ask_uncopied(dls_exchange *x, unsigned mask)
     mask |= DLS_ASK_COPY;
     PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, &values);
     dls_attempt got = dls_attempt_read_capsule(x, capsule, mask);
-    bool refused = got == DLS_ATTEMPT_RAISED
-                   && (PyErr_ExceptionMatches(PyExc_BufferError)
-                       || PyErr_ExceptionMatches(PyExc_ValueError));
-    if (got == DLS_ATTEMPT_GOT || refused || dls_error_is_fatal()) {
+    bool fatal = got != DLS_ATTEMPT_GOT && dls_error_is_fatal();
+    bool refused = got == DLS_ATTEMPT_RAISED && !fatal
+                   && !PyErr_ExceptionMatches(PyExc_TypeError);
+    if (got == DLS_ATTEMPT_GOT || refused || fatal) {
         dls_acquired_drop(&copied);
         return refused ? refuse_its_copy(x) : got;
     }

@@ -328,6 +328,49 @@ def test_T10_a_fork_while_a_first_use_imports_a_module(module):
     child.run(HEAD + IMPORTING.format(module=module, use=IMPORTS[module]))
 
 
+def test_a_first_use_inside_of_an_import_does_not_wait_without_end():
+    """Its thread holds CPython's lock of imports, for which the one that holds ours waits."""
+    child.run(
+        HEAD
+        + """
+        from importlib import import_module
+        inside, wanted = threading.Event(), threading.Event()
+
+        class Uses:
+            def find_spec(name, path, target=None):
+                if threading.current_thread() is first and not inside.is_set():
+                    inside.set()
+                    assert wanted.wait(HANGS)
+                    dlshim.producer
+                elif name == "dlshim.cures":
+                    wanted.set()
+
+        def use():
+            try:
+                dlshim.upgrade(3)
+            except TypeError as error:
+                str(error)  # the cure is looked for when the text is read
+
+        class Lock:
+            changing = dlshim.locks.changing
+            def acquire(self, timeout):
+                taken = self.changing.acquire(timeout=timeout)
+                wanted.set()
+                return taken
+            def release(self):
+                self.changing.release()
+
+        dlshim.locks.changing = Lock()
+        sys.meta_path.insert(0, Uses)
+        first = threading.Thread(target=import_module, args=("colorsys",))
+        first.start()
+        assert inside.wait(HANGS)
+        use()
+        first.join()
+        """.replace("\n        ", "\n")
+    )
+
+
 def test_no_module_takes_the_lock_while_it_is_imported():
     """It could wait for a thread that imports the same module by a first use."""
     child.run("""
@@ -336,7 +379,7 @@ def test_no_module_takes_the_lock_while_it_is_imported():
         import dlshim
 
         class Taken:
-            def acquire(self, *arguments):
+            def acquire(self, **keywords):
                 raise AssertionError("an import takes the lock")
             __enter__ = acquire
             def __exit__(self, *arguments): ...

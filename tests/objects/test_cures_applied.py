@@ -285,13 +285,13 @@ SERVED = {
 
 #: Of these the cure says that it gives other values than the object has.
 SAYING = {
-    "m.Series([[1], [], [2]])": "which has its elements in one dimension",
+    "m.Series([[1], [], [2]])": "which has its elements in fewer dimensions",
     "m.array([[1, 2], None, [ODD]])": "and leaves out what is missing",
     "m.Series(['0.5', '1.5']).cast(m.Decimal(10, 2))": "which rounds",
     "m.array(['0.5', '1.5']).cast(m.decimal128(10, 2))": "which rounds",
     "m.Series(['b', 'a', 'b'])": "which numbers its different values",
     "m.array(['b', 'a']).dictionary_encode()": "which numbers its different values",
-    "m.Array([[1, ODD], [3]])": "which has its elements in one dimension",
+    "m.Array([[1, ODD], [3]])": "which has its elements in fewer dimensions",
     "m.Series([2**70, 1], dtype='object')": "which rounds to 53 bits",
     "m.Series([2**70, None], dtype=m.Int128)": "which rounds to 53 bits",
     "m.sql('select 1.5::decimal(10, 2) as s')": "which rounds to 53 bits",
