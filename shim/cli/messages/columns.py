@@ -78,13 +78,22 @@ ROWS = (
             "array with missing values. Specify an appropriate 'na_value'",
             "numpy array from arrow array with nulls",
             "cannot convert NA to integer",
-            "Cannot convert non-finite values",
         ),
         versions="pandas, arro3",
         cause="Values are missing, and an array of integers cannot say so. Fill them first.",
         cures=(
             "consumer(dlshim.upgrade(x.to_numpy('int64', na_value=0)))  # pandas",
             "consumer(dlshim.upgrade(pyarrow.array(x).fill_null(0)))  # arro3",
+        ),
+    ),
+    Message(
+        "column-not-finite",
+        patterns=("Cannot convert non-finite values",),
+        versions="pandas",
+        cause="Values are missing or infinite, and integers cannot say so. Replace them first.",
+        cures=(
+            "consumer(dlshim.upgrade(x.where(numpy.isfinite(x), 0).astype('int64')))",
+            "consumer(dlshim.upgrade(x))  # the floats, as they are",
         ),
     ),
     Message(

@@ -115,19 +115,33 @@ ROWS = (
             r"a bytes-like object is required, not '(Tensor|ArrayImpl|EagerTensor|Series|"
             r"pyarrow[\w.]+)'",
         ),
-        versions="Python: memoryview, bytes, files, sockets",
+        versions="Python: memoryview, bytes, files, sockets, zlib",
         cause="The array has no buffer. A Tensor of dlshim has one, over the same memory.",
-        cures=("consumer(dlshim.from_dlpack(x))",),
+        cures=(
+            "consumer(dlshim.from_dlpack(x))  # memoryview, bytes",
+            'consumer(memoryview(dlshim.from_dlpack(x)).cast("B"))  # files, sockets, zlib',
+        ),
     ),
     Message(
         "buffer-format",
-        patterns=("PEP 3118 buffer format string", r"cannot include dtype '.' in a buffer"),
-        versions="MLX, NumPy with ml_dtypes",
+        patterns=(
+            "PEP 3118 buffer format string",
+            r"cannot include dtype '[^Mm]' in a buffer",
+            r"Buffers of type B?F\w+ are not supported by the Python buffer protocol",
+        ),
+        versions="MLX, NumPy with ml_dtypes, JAX",
         cause="Buffers of Python have no code for bfloat16 and float8. DLPack has.",
         cures=(
             "import ml_dtypes; numpy.asarray(dlshim.upgrade(x))",
             'memoryview(numpy.from_dlpack(dlshim.upgrade(x, reinterpret="uint16")))  # its bits',
         ),
+    ),
+    Message(
+        "buffer-dates",
+        patterns=(r"cannot include dtype '[Mm]' in a buffer",),
+        versions="NumPy",
+        cause="Buffers of Python have no code for dates and durations. Their numbers pass.",
+        cures=("consumer(x.view('int64'))",),
     ),
     Message(
         "opencv-layout",

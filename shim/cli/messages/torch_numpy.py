@@ -7,13 +7,13 @@ from .message import Message
 ROWS = (
     Message(
         "quantized",
-        patterns=(r"Got unsupported ScalarType QU?Int",),
+        patterns=(r"Got unsupported ScalarType QU?Int", "QUInt/QInt types are not supported"),
         versions="torch",
         cause=(
             "The tensor is quantized: its memory holds whole numbers, and its values are these "
             "times a scale."
         ),
-        cures=("x.dequantize().numpy()  # a copy as float32",),
+        cures=("x.dequantize().numpy()  # a copy as float32", "consumer(x.dequantize())"),
     ),
     Message(
         "no-numpy-dtype",
@@ -57,10 +57,15 @@ ROWS = (
         "jax-no-numbers",
         patterns=(r"The problematic value is of type <class 'numpy\.ndarray'>",),
         versions="JAX",
-        cause="The array holds text or Python objects, and those of JAX hold numbers.",
+        cause=(
+            "The array holds text, dates, fields, Python objects or long doubles, and JAX has no "
+            "dtype for these."
+        ),
         cures=(
-            "consumer(x.astype('float64'))  # objects that are numbers",
+            "consumer(x.astype('float64'))  # objects that are numbers, long doubles",
             "consumer(numpy.unique(x, return_inverse=True)[1])  # numbers the different texts",
+            'consumer(dlshim.upgrade(x, reinterpret="int64"))  # dates, durations',
+            "consumer(x['name'])  # one field, by its name",
         ),
     ),
     Message(
