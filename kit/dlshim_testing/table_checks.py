@@ -89,7 +89,7 @@ def exported(array: Any, owned: bool) -> Any:
     try:
         return table.owned(array) if owned else table.borrow(array)
     except AssertionError as error:
-        raise Broken(f"{field}: {error or 'it fails without an exception'}") from error
+        raise Broken(f"{field}: {str(error) or 'it fails without an exception'}") from error
     except Exception as error:
         raise NotApplicable(f"the table refuses: {said(error)}") from error
 

@@ -26,6 +26,12 @@ _pointer = C.PYFUNCTYPE(C.c_void_p, C.py_object, C.c_char_p)(("PyCapsule_GetPoin
 _destructor = C.PYFUNCTYPE(C.c_void_p, C.py_object)(("PyCapsule_GetDestructor", C.pythonapi))
 
 
+def demand(holds: bool, what: str = "") -> None:
+    """An assertion that stands under ``python -O``, which leaves out an assert with its calls."""
+    if not holds:
+        raise AssertionError(what)
+
+
 class Refused(Exception):
     """What the allocator said through SetError: (kind, message)."""
 
@@ -60,30 +66,30 @@ class Table:
     def owned(self, x: Any) -> caps.Import:
         out = C.c_void_p()
         try:
-            assert self._owned(x, C.addressof(out)) == 0
+            demand(self._owned(x, C.addressof(out)) == 0)
         except BaseException:
             # A consumer may delete whatever is there after a failure.
-            assert out.value is None, "a failure gave something"
+            demand(out.value is None, "a failure gave something")
             raise
         return caps.Import(caps.View(out.value, caps.USED_VERSIONED))
 
     def borrow(self, x: Any) -> Borrowed:
         """Valid as long as x."""
         out = caps.DLTensor()
-        assert self._borrow(x, C.addressof(out)) == 0
+        demand(self._borrow(x, C.addressof(out)) == 0)
         return Borrowed(out)
 
     def to_object(self, address: int | None) -> Any:
         """Steals the tensor, but only when it succeeds."""
         out = C.py_object()
-        assert self._to_object(address, C.byref(out)) == 0
+        demand(self._to_object(address, C.byref(out)) == 0)
         made = out.value  # a new reference of its own: the one that was returned goes
         C.pythonapi.Py_DecRef(C.py_object(made))
         return made
 
     def stream(self, device: tuple[int, int]) -> int | None:
         out = C.c_void_p(0xDEAD)
-        assert self._stream(*device, C.byref(out)) == 0
+        demand(self._stream(*device, C.byref(out)) == 0)
         return out.value
 
     def allocate(
@@ -109,14 +115,14 @@ class Table:
 
         @SetError
         def set_error(context: int, kind: bytes, message: bytes) -> None:
-            assert context == 0x1234
+            demand(context == 0x1234)
             said.append((kind.decode(), message.decode()))
 
         out = C.c_void_p()
         tell = C.cast(set_error, C.c_void_p)
         code = self._allocate(C.addressof(prototype), C.addressof(out), 0x1234, tell)
         if code != 0:
-            assert code == -1 and out.value is None and len(said) == 1
+            demand(code == -1 and out.value is None and len(said) == 1)
             raise Refused(*said[0])
-        assert not said
+        demand(not said)
         return caps.Import(caps.View(out.value, caps.USED_VERSIONED))
