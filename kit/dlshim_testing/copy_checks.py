@@ -26,7 +26,7 @@ from .exports import (
     view_of,
 )
 from .field_checks import NUMBERED, REFUSED, one_of, pair_of
-from .lifetime_checks import BLOCK, blocks, consume, leaks
+from .lifetime_checks import BLOCK, blocks_left_by, consume, leaks
 from .partner import Producer, given, namespace_of, said, shape_of
 
 
@@ -328,21 +328,19 @@ REFUSALS = 64
 
 
 def insist_refusals_leave_nothing(make: Any, what: str, *asks: dict[str, Any]) -> None:
-    def left() -> int:
-        before = blocks()
+    def refuse() -> None:
         for _ in range(REFUSALS):
             array = make()
             for keywords in asks:
                 if answers(array, **keywords) is None:
                     raise NotApplicable(f"{what}: it is exported")
             del array
-        return blocks() - before
 
-    grown = left()
+    grown = blocks_left_by(refuse)
     for _ in range(9):  # caches of Python and of the library grow as well, and not for long
         if grown < REFUSALS * BLOCK:
             return
-        grown = left()
+        grown = blocks_left_by(refuse)
     raise Broken(
         f"{what}: after {REFUSALS} exports that were refused, {grown} bytes more are in use, each "
         "time",

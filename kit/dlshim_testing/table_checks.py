@@ -19,7 +19,7 @@ from .exports import (
     view_of,
 )
 from .field_checks import REFUSED, one_of
-from .lifetime_checks import BLOCK, EXPORTS, blocks
+from .lifetime_checks import BLOCK, EXPORTS, blocks_left_by
 from .partner import Producer, given, said
 
 NEW, OLD = "__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"
@@ -200,16 +200,13 @@ USES = {"export": export_and_release, "import": import_and_drop, "borrow": lend}
 
 @check("producer", "table-frees", USES, risky=True)
 def table_leaves_nothing(p: Producer, which: str) -> None:
-    def left() -> int:
-        before = blocks()
-        with caps.short_memory():
-            for _ in range(EXPORTS):
-                USES[which](p.make((2, 3)))
-        return blocks() - before
+    def use() -> None:
+        for _ in range(EXPORTS):
+            USES[which](p.make((2, 3)))
 
     array = p.make((2, 3))
     on_host(exported(array, owned=False))
-    grown = min([left() for _ in range(4)][1:])
+    grown = min([blocks_left_by(use) for _ in range(4)][1:])
     insist(
         grown < EXPORTS * BLOCK,
         f"after {EXPORTS} uses of the table ({which}), {grown} bytes more are in use, each time",

@@ -98,6 +98,9 @@ OF_OLDER = {"from_numpy": {"other-device"}, "from_array_api_strict": {"other-dev
 CONTROLS = ["numpy", "array_api_strict", "pyarrow_tensor", "pyarrow_array"]
 
 
+#: pyarrow drops a capsule while its refusal is on its way, and the destructors of the doubles are
+#: Python, which reports that exception.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("isolate", [True, False], ids=["child", "in-process"])
 @pytest.mark.parametrize("target", [*CONTROLS, *(f"from_{name}" for name in CONTROLS)])
 def test_nothing_but_what_is_recorded_is_said_of_a_right_library(

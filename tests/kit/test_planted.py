@@ -6,6 +6,7 @@ import ctypes as C
 import gc
 import importlib
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -93,6 +94,24 @@ def test_a_copy_of_what_may_not_be_written_needs_no_flag() -> None:
     """A library that copies for each export gives memory that may be written."""
     report = check_producer(planted.producer(Copies), only="^read-only-")
     assert not report.wrong and not report.errors, str(report)
+
+
+class Warns(planted.Of):
+    """Each export warns, and is right."""
+
+    def give(self, **asked: Any) -> Any:
+        warnings.warn(f"export {asked}", DeprecationWarning, stacklevel=3)
+        return super().give(**asked)
+
+
+def test_warnings_that_are_recorded_are_no_leak_of_the_library() -> None:
+    """pytest records each: pyarrow, which warns of DLPack 0.x, seemed to free nothing."""
+    with warnings.catch_warnings(record=True) as recorded:
+        warnings.simplefilter("always")
+        report = check_producer(planted.producer(Warns), only=r"^deleter-frees\[blocks")
+        assert recorded
+    assert not report.wrong and not report.errors, str(report)
+    assert {each.status for each in report.findings} == {"pass"}, str(report)
 
 
 def test_an_answer_that_is_no_capsule_is_judged() -> None:
