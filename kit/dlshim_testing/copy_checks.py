@@ -263,13 +263,18 @@ def export_leaves_the_array_writable(p: Producer, which: str, ask: str) -> None:
     insist(says_that_it_may_be_written(array), "an array that was exported may not be written")
 
 
+def knows(p: Producer, ask: str) -> None:
+    """NotApplicable where max_version is not known: a TypeError says nothing of the array then."""
+    if ASKS[ask] and isinstance(answers(p.make((2, 3)), max_version=None), TypeError):
+        raise NotApplicable("the keyword max_version is not known")
+
+
 @check("producer", "refusals", ("layout",), LAYOUTS, ("bare", "versioned"))
 def layouts_are_refused_by_a_buffer_error(p: Producer, which: str, layout: str, ask: str) -> None:
     array = prepared(p, layout, "float32")
     if not hasattr(array, "__dlpack__"):
         raise NotApplicable(f"a {type(array).__name__} has no __dlpack__")
-    if ASKS[ask] and isinstance(answers(p.make((2, 3)), max_version=None), TypeError):
-        raise NotApplicable("the keyword max_version is not known")
+    knows(p, ask)
     error = answers(array, **ASKS[ask])
     insist(error is None or isinstance(error, BufferError), f"{layout}: {error and said(error)}")
 
@@ -292,6 +297,7 @@ def copies_of_layouts_are_refused_by_a_buffer_error(
 def refusals(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p, "refused", which)
     array = given(f"refused=[{name!r}]", make)
+    knows(p, ask)
     error = answers(array, **ASKS[ask])
     insist(error is not None, f"{name}: it is exported")
     insist(isinstance(error, BufferError), f"{name}: {error and said(error)}")

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("numpy")  # the planted arrays are NumPy's with a fault
+np = pytest.importorskip("numpy")  # the planted arrays are NumPy's with a fault
 
 from project.tree import ROOT, read_toml
 
 from dlshim_testing import check_consumer, check_producer
 from dlshim_testing.every import checks
+from dlshim_testing.partner import Producer
 from drivers.library import compiler
 from kit import planted
 from kit.planted_more import Copies, GivesAnAddress
@@ -112,6 +113,24 @@ def test_warnings_that_are_recorded_are_no_leak_of_the_library() -> None:
         assert recorded
     assert not report.wrong and not report.errors, str(report)
     assert {each.status for each in report.findings} == {"pass"}, str(report)
+
+
+class TakesAStreamAlone(planted.Of):
+    """As NumPy before 2.1: it knows no max_version, and refuses objects by a BufferError."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        return self.array.__dlpack__(stream=stream)
+
+
+def test_a_keyword_that_is_not_known_is_no_refusal_of_the_array() -> None:
+    kind = TakesAStreamAlone
+    target = Producer(kind, refused={"objects": lambda: kind((), array=np.array([None]))})
+    report = check_producer(target, only=r"^refusals\[refused-0")
+    told = {each.check: each.status for each in report.findings}
+    assert told == {
+        "refusals[refused-0-bare]": "pass",
+        "refusals[refused-0-versioned]": "not applicable",
+    }
 
 
 def test_an_answer_that_is_no_capsule_is_judged() -> None:
