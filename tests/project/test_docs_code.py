@@ -6,12 +6,14 @@ tests/interop/environments.toml); what cannot be run says why not.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from project import pages
@@ -152,3 +154,20 @@ def test_parts_blocks_and_reasons_are_told_apart(
 
 def test_the_first_steps_are_among_them() -> None:
     assert "docs/first_steps.rst" in {part.page for part in RUN}
+
+
+def test_the_fixture_against_leaks_sees_one_in_the_place_of_what_is_gone() -> None:
+    """It compared ids, and what a test leaves may have the id of what was there before it."""
+    text = (ROOT / "docs" / "leaks.rst").read_text(encoding="utf-8")
+    (found,) = re.findall(r"^    def nothing_is_left\(\):\n(?:     .*\n)+", text, re.M)
+    names = {"dlshim": dlshim, "gc": gc}
+    exec(textwrap.dedent(found), names)
+    with dlshim.track():
+        kept = [dlshim.from_dlpack(bytearray(8)) for _ in range(20)]
+        fixture = names["nothing_is_left"]()
+        next(fixture)
+        kept.clear()
+        kept += [dlshim.from_dlpack(bytearray(8)) for _ in range(20)]
+        with pytest.raises(AssertionError, match=r"Tensor of 8 bytes.*Tensor of 8 bytes") as said:
+            next(fixture)
+    assert str(said.value).count("Tensor of 8 bytes") == 20
