@@ -204,11 +204,13 @@ mod dlshim {
     /// Set the ImportError that says what to install, and what is here.  package may be NULL.
     unsafe fn refuse(package: *mut Object) {
         let (mut version, mut path) = (null_mut(), null_mut());
+        PyErr_Clear(); // asking may run Python, which must not have an exception set
         if !package.is_null() {
             version = PyObject_GetAttrString(package, c("__version__\0"));
+            PyErr_Clear();
             path = PyObject_GetAttrString(package, c("__path__\0"));
+            PyErr_Clear();
         }
-        PyErr_Clear();
         if package.is_null() {
             let text = "this module needs the Python package dlshim, 0.1.0 or newer: \
                         pip install --upgrade \"dlshim>=0.1.0\"\0";

@@ -133,8 +133,11 @@ dlshim_refuse_(PyObject *package)
 {
 #define DLSHIM_NEEDS_ "this module needs the Python package dlshim, " DLSHIM_VERSION " or newer"
 #define DLSHIM_CURE_ ": pip install --upgrade \"dlshim>=" DLSHIM_VERSION "\""
-    PyObject *version = package ? PyObject_GetAttrString(package, "__version__") : NULL;
-    PyObject *path = package ? PyObject_GetAttrString(package, "__path__") : NULL;
+    PyObject *version, *path; /* asking may run Python, which must not have an exception set */
+    PyErr_Clear();
+    version = package ? PyObject_GetAttrString(package, "__version__") : NULL;
+    PyErr_Clear();
+    path = package ? PyObject_GetAttrString(package, "__path__") : NULL;
     PyErr_Clear();
     if (!package) {
         PyErr_SetString(PyExc_ImportError, DLSHIM_NEEDS_ DLSHIM_CURE_);

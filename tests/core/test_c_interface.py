@@ -1049,6 +1049,14 @@ class Mock(mock.MagicMock):
         return "<a mock>"
 sys.modules['dlshim'] = Mock()"""
 
+#: Python looks its attributes up, where a call fails while an exception is set.
+LOOKS_UP = """class Package:
+    def __getattribute__(self, name):
+        if name == "__path__":
+            return [len("a")]
+        raise AttributeError(name)
+sys.modules['dlshim'] = Package()"""
+
 
 @pytest.mark.once
 @pytest.mark.parametrize(
@@ -1059,8 +1067,9 @@ sys.modules['dlshim'] = Mock()"""
         (OLD, ", and 0.0.9 is installed, <module 'dlshim'>"),
         (MOCK, OTHER.format("<a mock>")),
         ("sys.modules['dlshim'] = types.SimpleNamespace()", OTHER.format("namespace()")),
+        (LOOKS_UP, OTHER.format("[1]")),
     ],
-    ids=["missing", "another module", "too old", "mock", "no module"],
+    ids=["missing", "another module", "too old", "mock", "no module", "looks up in Python"],
 )
 def test_users_are_told_what_to_install(ext, prepare, here):
     program = MISSING.format(prepare=prepare, target=ext.__file__)
