@@ -122,6 +122,19 @@ def test_every_refusal_is_known() -> None:
 # ---- what is found in what ----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TypeError: Series constructor called with unsupported type 'dict' for the `values` param",
+        "TypeError: a bytes-like object is required, not 'TensorShape'",
+        "TypeError: can't convert np.ndarray of type numpy.void. The only supported types are: ",
+    ],
+)
+def test_a_text_that_only_looks_alike_is_not_known(text: str) -> None:
+    """No cure with dlshim helps there."""
+    assert explain.find(text) == []
+
+
 def test_the_last_error_of_a_traceback_counts_most() -> None:
     text = (
         "Traceback (most recent call last):\n"
