@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-np = pytest.importorskip("numpy")  # the planted arrays are NumPy's with a fault
+pytest.importorskip("numpy")  # the planted arrays are NumPy's with a fault
 
+import numpy as np
 from project.tree import ROOT, read_toml
 
 from dlshim_testing import check_consumer, check_producer

@@ -129,7 +129,7 @@ ROWS = (
     Message(
         "column-made",
         patterns=(
-            r"Series constructor called with unsupported type '(Producer|\w*Tensor|\w*[Aa]rray\w*)'",
+            r"Series constructor called with unsupported type '(Producer|\w*(Tensor|[Aa]rray)\w*)'",
             "'dlshim.Producer' object is not iterable",
             "Expected an Arrow-compatible array-like object",
         ),
