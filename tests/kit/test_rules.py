@@ -68,7 +68,7 @@ def test_the_table_is_judged_alike_where_python_leaves_out_asserts() -> None:
     """The calls into the table stood in asserts: torch's seemed to export nothing."""
     target = f"{wrong_producers.__file__}:right"
     command = [sys.executable, "-O", "-m", "dlshim_testing", "--in-process", "--producer", target]
-    env = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT / "kit")])}
     done = subprocess.run(
         [*command, "--only", "^table-"], env=env, capture_output=True, text=True, timeout=120
     )
