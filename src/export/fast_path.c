@@ -175,13 +175,15 @@ capsule_of_column(const dls_state *state, const dls_column *column)
     arrow_array array = column->array;
     dls_export_block *block = dls_export_block_new(tensor, true, column->acquired.flags,
                                                    sizeof array);
-    PyObject *capsule = block != NULL ? dls_capsule_new(&block->managed, true)
-                                      : PyErr_NoMemory();
+    PyObject *capsule = block != NULL ? dls_capsule_new(&block->managed, true) : NULL;
     if (capsule == NULL) {
         hold.base = &array;
         dls_hold_drop(&hold, DLS_ATTACHED);
         if (block != NULL) {
             dls_managed_delete(&block->managed, true);
+        }
+        else {
+            PyErr_NoMemory();
         }
         return NULL;
     }
