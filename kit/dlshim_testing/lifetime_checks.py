@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import functools
 import gc
 import sys
 import threading
@@ -325,14 +326,17 @@ def deleter_frees_blocks(p: Producer, which: str, ask: str) -> None:
 def deleter_without_gil(p: Producer, dtype: str, ask: str) -> None:
     if not caps.has_c_threads():
         raise NotApplicable("no threads of C can be made here")
-    array = p.make((2, 3), dtype)
-    capsule = asked(array, ASKS[ask])
-    view = view_of(capsule)
-    if not view.deleter:
-        raise NotApplicable("the struct has no deleter")
-    caps.rename(capsule)
-    del array, capsule
-    caps.delete_on_c_thread(view.address, view.name)
+    # A thread of C may call the deleter while this one holds the GIL, and Python then takes the
+    # call for this one's: so a second deleter is called here, where nobody holds it.
+    for delete in (caps.delete_on_c_thread, functools.partial(caps.call_deleter, held=False)):
+        array = p.make((2, 3), dtype)
+        capsule = asked(array, ASKS[ask])
+        view = view_of(capsule)
+        if not view.deleter:
+            raise NotApplicable("the struct has no deleter")
+        caps.rename(capsule)
+        del array, capsule
+        delete(view.address, view.name)
 
 
 @check("producer", "keeps-memory", SOME, ASKS, risky=True)

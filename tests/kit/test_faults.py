@@ -6,6 +6,7 @@ import csv
 import functools
 import importlib
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,6 +78,28 @@ def test_the_check_fails_on_a_double_of_that_release(row: dict[str, Any]) -> Non
     report = CHECK[side](double, only=f"^{re.escape(row['check'])}$", **options)
     (found,) = report.findings
     assert found.check == row["check"] and found.wrong, str(found)
+
+
+#: A thread of C that calls the deleter while the checking thread happens to hold the GIL.
+HELD = """
+from dlshim_testing.doubles import capsules
+from kit.wrong_producers import crashing
+
+def on_a_thread_of_c(address, name):
+    capsules.call_deleter(address, name, held=True)
+
+capsules.delete_on_c_thread = on_a_thread_of_c
+"""
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_deleter_that_needs_the_gil_is_found_whoever_holds_it(tmp_path: Path) -> None:
+    """Python took the call of that thread for the other one's, and the check passed."""
+    (tmp_path / "held.py").write_text(HELD)
+    only = r"^deleter-without-gil\[float32-bare\]$"
+    report = check_producer(f"{tmp_path / 'held.py'}:crashing", only=only, isolate=True)
+    (found,) = report.findings
+    assert found.wrong, str(found)
 
 
 def make(side: str, kind: Any) -> Producer | Consumer:
