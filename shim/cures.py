@@ -180,7 +180,7 @@ def refusal(
         elif type(error) in (BufferError, CopyRequiredError, UnsupportedObjectError):
             text = f"{said}: {error}" if name else str(error)  # which names the object itself
             if getattr(error, "_option_helps", False):
-                # What is written into a copy is seen in the Tensor that was kept.
+                # The Tensor that was kept shows what is written into a copy.
                 way = f"{keep} dlshim.from_dlpack(x), which" if writes else "dlshim.upgrade(x)"
                 text += f" ({way} takes such options)"
         else:

@@ -369,18 +369,36 @@ static const char *const modules[] = {
 #undef NAME
 };
 
+/* Import as import_module of shim/locks.py does, so that a fork of another thread waits
+ * for the end (rule T10).  No Python code of ours runs here: CPython 3.10 waits for
+ * itself where a signal handler comes in between and begins the same import. */
+static PyObject *
+import_locked(const char *name)
+{
+    PyObject *locks = PyImport_ImportModule("dlshim.locks");
+    PyObject *lock = locks != NULL ? PyObject_GetAttrString(locks, "changing") : NULL;
+    PyObject *taken = lock != NULL ? PyObject_CallMethod(lock, "acquire", "id", 1, 1.0)
+                                   : NULL;
+    PyObject *made = taken != NULL ? PyImport_ImportModule(name) : NULL;
+    if (taken == Py_True) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        Py_XDECREF(PyObject_CallMethod(lock, "release", NULL));
+        PyErr_Restore(type, value, trace);
+    }
+    Py_XDECREF(taken);
+    Py_XDECREF(lock);
+    Py_XDECREF(locks);
+    return made;
+}
+
 /* Do the same as dls_state_borrow; NULL with an exception. */
 static PyObject *
 borrow_module(dls_state *state, dls_python_module module)
 {
     PyObject *object = dls_state_borrow(&state->in_python[module]);
     if (object == NULL) {
-        /* A fork of another thread waits for the end of the import (rule T10). */
-        PyObject *locks = PyImport_ImportModule("dlshim.locks");
-        PyObject *made = locks != NULL ? PyObject_CallMethod(locks, "import_module",
-                                                             "s", modules[module])
-                                       : NULL;
-        Py_XDECREF(locks);
+        PyObject *made = import_locked(modules[module]);
         object = keep(&state->in_python[module], made);
     }
     return object;

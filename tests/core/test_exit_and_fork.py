@@ -353,7 +353,7 @@ def test_a_first_use_inside_of_an_import_does_not_wait_without_end():
 
         class Lock:
             changing = dlshim.locks.changing
-            def acquire(self, timeout):
+            def acquire(self, blocking=True, timeout=-1):
                 taken = self.changing.acquire(timeout=timeout)
                 wanted.set()
                 return taken
