@@ -125,6 +125,9 @@ TIMED = """
             return 1
         return 0
 
+    # Imports what a first use needs: CPython 3.10 waits for itself where a handler imports during
+    # an import.
+    everything()
     signal.signal({signal}, handler)
     stopped, turn, before = 0, 0, live()
     {start}
