@@ -5,7 +5,7 @@ docs/rules.rst prints it, README names each row, and the matrix counts its excha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # ---- reasons, as ``inspect`` gives them ---------------------------------------------------------
 
@@ -23,8 +23,7 @@ DIMENSIONS = "it takes at most one dimension"
 BOOL = "it takes booleans by the buffer protocol only"
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """Exchanges that work bare and not upgraded; texts have code in single marks."""
 
     #: As README names it.

@@ -5,8 +5,7 @@ They come from its report and from a look at it; nothing is asked of the object.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._core import Producer, Tensor, _options
 from .arrays import row_major
@@ -18,8 +17,7 @@ from .report import ANY_KEYWORD, Failure, Report, keywords_of, static
 from .sources import source_of
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """The visible facts of an object, in the words of the tables."""
 
     library: str | None = None

@@ -5,9 +5,8 @@ Only attributes that are plain data are read: no library is imported, and nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import WrapperDescriptorType
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import dtypes
 from .arrays import row_major
@@ -32,8 +31,7 @@ _FORMATS |= {"Zf": "complex64", "Zd": "complex128"}
 _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
-@dataclass(frozen=True)
-class Array:
+class Array(NamedTuple):
     """The properties that limits speak of; strides count elements."""
 
     dtype: str

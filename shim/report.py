@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect as _inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from html import escape
+from typing import Any, NamedTuple
 
 from . import dtypes
 from ._core import (
@@ -22,6 +22,8 @@ from ._core import (
     to_capsule,
 )
 from .arrays import HOST_DEVICES
+from .enums import DLDeviceType
+from .locks import import_module
 from .look import TRIPLES, Array, visible
 from .text import printable
 
@@ -65,8 +67,7 @@ class Failure(str):
         return str, (str(self),)
 
 
-@dataclass(frozen=True)
-class Protocol:
+class Protocol(NamedTuple):
     """A way in that an object offers."""
 
     name: str
@@ -78,8 +79,7 @@ class Protocol:
         return f"{self.spelling} ({self.generation})" if self.generation else self.spelling
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The outcome of handing an object to a consumer; None where it cannot be told."""
 
     #: "works", "refused", "wrong" (it arrives as something else), "dies" or "unknown".
@@ -110,8 +110,7 @@ class Outcome:
         )
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The verdict of one function on the object, as it is and upgraded."""
 
     #: The function.
@@ -137,8 +136,7 @@ class Verdict:
         return "\n".join([f"{self.consumer} {self.version or '(not installed)'}", *lines])
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """The facts about an object; None where only an export could tell."""
 
     type_name: str
@@ -170,26 +168,21 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the text for a notebook."""
-        from html import escape
-
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
         lines = [f"dlshim report on {_one_line(self.type_name)}"]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in ("type_name", "notes", "verdicts") or value is None or value == ():
+        for name, value in self._asdict().items():
+            if name in ("type_name", "notes", "verdicts") or value is None or value == ():
                 continue
-            label = field.name.replace("_", " ")
-            lines.append(f"  {label:<14}{_one_line(_TEXTS.get(field.name, str)(value))}")
+            label = name.replace("_", " ")
+            lines.append(f"  {label:<14}{_one_line(_TEXTS.get(name, str)(value))}")
         lines += [f"  note          {_one_line(note)}" for note in self.notes]
         lines += [f"  to {verdict}" for verdict in self.verdicts]
         return "\n".join(lines)
 
 
 def _device_text(device: tuple[int, int]) -> str:
-    from .enums import DLDeviceType
-
     try:
         name = DLDeviceType(device[0]).name
     except ValueError:
@@ -237,9 +230,8 @@ def inspect(obj: Any, *, export: bool = False, consumer: Any = None) -> Report:
     if consumer is None:
         return report
     # They know all libraries, of which a report without them needs nothing.
-    from .verdicts import verdicts
-
-    return replace(report, verdicts=verdicts(obj, report, consumer))
+    verdicts = import_module("dlshim.verdicts").verdicts
+    return report._replace(verdicts=verdicts(obj, report, consumer))
 
 
 def _report_of(obj: Any, export: bool) -> Report:
@@ -308,8 +300,7 @@ def _of_producer(producer: Producer, *, export: bool) -> Report:
         facts["aligned_to"] = None
     if export:
         facts.update(_exported(producer, notes))
-    known = {field.name: getattr(report, field.name) for field in fields(report)}
-    return Report(**{**known, "type_name": f"upgraded {report.type_name}", **facts})
+    return report._replace(type_name=f"upgraded {report.type_name}", **facts)
 
 
 def _of_object(obj: Any, *, export: bool) -> Report:

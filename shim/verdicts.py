@@ -6,7 +6,6 @@ The answer follows from the rows of ``consumers`` and ``sources``; the consumer 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from .arrays import row_major
@@ -82,7 +81,7 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
         none = Outcome("unknown", why=why)
         found.append(Verdict(name, version, none, none, _what(facts, row, none), why))
     way = _way(obj, report, facts)
-    return tuple(replace(each, cure=way) if way and _needs_way(each) else each for each in found)
+    return tuple(each._replace(cure=way) if way and _needs_way(each) else each for each in found)
 
 
 def _needs_way(verdict: Verdict) -> bool:
@@ -112,7 +111,7 @@ def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:
     """Return the outcomes of a row for an object as it is, and upgraded."""
     asks_legacy = row.asks != VERSIONED and row.wants != "buffer" and not row.reads_table
     if facts.dtype == "bool" and facts.source and asks_legacy:
-        facts = replace(facts, dtype=facts.source.legacy_bool)
+        facts = facts._replace(dtype=facts.source.legacy_bool)
     return _bare(facts, row), _upgraded(facts, row)
 
 
@@ -201,14 +200,13 @@ def _call(row: Known, option: str = "") -> str:
 
 def _cured(facts: Facts, option: Option) -> Facts:
     if option.name == "detach":
-        return replace(facts, refuses=("", ""), fails="")
+        return facts._replace(refuses=("", ""), fails="")
     if option.name == "device":
-        facts = replace(facts, device=(1, 0))
+        facts = facts._replace(device=(1, 0))
     if option == facts.refuses[1]:  # chunks, which are joined
-        facts = replace(facts, refuses=("", ""))
+        facts = facts._replace(refuses=("", ""))
     strides = facts.strides if option.name == "readonly" else row_major(facts.shape or ())
-    return replace(
-        facts,
+    return facts._replace(
         strides=strides,
         readonly=False,
         library=None,
@@ -416,7 +414,7 @@ def _layout(facts: Facts, row: Known) -> Outcome | None:
     seen = row.wants == "object"
     if seen and facts.order == AS_TAKEN.value:
         outcome = _upgraded(_cured(facts, AS_TAKEN), row)
-        return replace(outcome, copied=True) if outcome.result == "works" else outcome
+        return outcome._replace(copied=True) if outcome.result == "works" else outcome
     why = f"{LIMITS[known].reason} (rule N9)" if row.layout else NEGATIVE
     cure = AS_TAKEN if seen else ROW_MAJOR
     return _refused("dlshim", (row.passes_on,), why, cure)
@@ -452,7 +450,7 @@ def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
 def _reason_and_cure(array: Array, row: Known, limit: Limit) -> tuple[str, str]:
     """Return those of a limit, and of what a row-major copy meets where only a buffer is taken."""
     if limit.cure == ROW_MAJOR:
-        name = row.limit(replace(array, strides=row_major(array.shape)))
+        name = row.limit(array._replace(strides=row_major(array.shape)))
         if name and LIMITS[name].cure == AS_BUFFER:
             return f"{limit.reason}; {LIMITS[name].reason}", AS_ROW_MAJOR_BUFFER
     return limit.reason, limit.cure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -81,6 +80,13 @@ def unseen(report: Report) -> bool:
     return on_host and "unknown" in known and report.shape is None
 
 
+def _by_name(value: Any) -> Any:
+    """Return the fields of records by name, at every depth."""
+    if hasattr(value, "_asdict"):
+        return {name: _by_name(each) for name, each in value._asdict().items()}
+    return [*map(_by_name, value)] if isinstance(value, tuple) else value
+
+
 def main(arguments: list[str]) -> int:
     """Print the report; return the exit status."""
     parser = Parser("inspect", INSPECT, _consumers)
@@ -110,7 +116,7 @@ def main(arguments: list[str]) -> int:
     if chosen.json:
         import json
 
-        print(json.dumps(dataclasses.asdict(report), indent=1, default=str))
+        print(json.dumps(_by_name(report), indent=1, default=str))
     else:
         print(report)
     works = all(verdict.bare.result == "works" for verdict in report.verdicts)

@@ -169,8 +169,8 @@ def limit_of(exchange: Exchange) -> Outcome | None:
     limit = exchange.expected()[1]
     told = own if limit.result == "works" else limit
     if told and exchange.case.dtype == "bool":
-        told = replace(told, result="wrong")  # labelled uint8 on the way, or taken for it
-    return told and replace(told, cure=cure_of(exchange.facts(), exchange.row(), told))
+        told = told._replace(result="wrong")  # labelled uint8 on the way, or taken for it
+    return told and told._replace(cure=cure_of(exchange.facts(), exchange.row(), told))
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 import sys
 
@@ -40,7 +39,7 @@ def test_report_has_the_designed_fields():
     for name in FIELDS:
         assert hasattr(report, name)
     assert str(report) and repr(report)
-    with pytest.raises((AttributeError, TypeError, dataclasses.FrozenInstanceError)):
+    with pytest.raises(AttributeError):
         report.device = None
 
 

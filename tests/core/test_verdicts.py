@@ -6,7 +6,6 @@ That the tables are right is for tests/interop, which compares every verdict wit
 from __future__ import annotations
 
 import array
-import dataclasses
 import itertools
 import mmap
 import pickle
@@ -626,7 +625,7 @@ def test_an_export_that_failed_does_not_work_bare():
     facts = Facts(source=Source("it", ""), dtype="int8", shape=(2,), strides=(1,), readonly=False)
     row, _ = rows.row_of("numpy.from_dlpack", (2, 4))
     assert verdicts.outcomes(facts, row)[0].result == "works"
-    failed = dataclasses.replace(facts, fails="the export failed: no")
+    failed = facts._replace(fails="the export failed: no")
     bare, upgraded = verdicts.outcomes(failed, row)
     assert (bare.result, bare.why, upgraded.result) == ("unknown", failed.fails, "refused")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import dlshim
 from dlshim.known.rows import COPIES_UNALIGNED
@@ -47,10 +47,10 @@ def as_told(outcome: Outcome, made, consumer: Consumer) -> dict:
     if consumer.memory == COPIES_UNALIGNED and outcome.copied is not None:
         here = made.facts.address  # None: each export lies elsewhere
         if here is None or outcome.copied == consumer.copies(made.facts):
-            outcome = replace(outcome, copied=None)
+            outcome = outcome._replace(copied=None)
         else:
             outcome = Outcome("contradicts the address")
-    return vars(outcome)
+    return outcome._asdict()
 
 
 def verdict_of(report: dlshim.Report, consumer: Consumer):
