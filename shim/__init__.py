@@ -4,8 +4,11 @@
 protocol; the wrapper answers every consumer in the form that it asked for.
 """
 
-# Importing the package must stay cheap (2 ms) and must import no other module than these two:
-# the others are loaded when they are first asked for, and a fork waits for the end of that.
+# Importing the package must stay cheap (2 ms).  It imports what an exchange that succeeds may need,
+# before it shows a function that makes one: no signal handler, finalizer or forked child meets an
+# import of these modules that has not ended.  The other modules are imported when they are first
+# asked for, and a fork waits for the end of that.
+from . import arrays, columns, importers, library_calls, oneapi  # noqa: F401
 from . import locks as _locks
 from ._core import (
     CopyRequiredError,
@@ -20,13 +23,14 @@ from ._core import (
 from ._core import (
     _c_api_v1 as _c_api_v1,  # dlshim.h looks for it here
 )
+from .arrays import rebuild as _rebuild  # noqa: F401  # pickles name it
+from .dtypes import dtype
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType
 
     from .decorator import ProducerMixin, producer
-    from .dtypes import dtype
     from .enums import DLDataTypeCode, DLDeviceType
     from .kernels import kernel
     from .report import Outcome, Report, Verdict, inspect
@@ -78,9 +82,7 @@ _LAZY = {
     "ProducerMixin": "decorator",
     "Report": "report",
     "Verdict": "report",
-    "_rebuild": "arrays",
     "_rebuild_kernel": "kernels",
-    "dtype": "dtypes",
     "inspect": "report",
     "kernel": "kernels",
     "live": "tracking",

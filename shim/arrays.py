@@ -1,17 +1,17 @@
 """A Tensor among the arrays of NumPy: ``__array__``, items, bytes, pickles; the repr of a Producer.
 
-The C code calls these functions by name, and imports this module when it first needs one.  NumPy
-and ml_dtypes are used where they are imported already.
+The C code calls these functions by name.  ``import dlshim`` imports this module.  NumPy and
+ml_dtypes are used where they are imported already.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
-from operator import index
+from _operator import index  # operator costs more than all that is needed of it
 
 from ._core import Producer, Tensor, _peek, _view, from_dlpack, to_capsule
 from .dtypes import dtype
+from .locks import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ def shown(producer: Producer, kind: str, options: dict[str, Any]) -> str:
     for name in ("shape", "dtype"):
         found = (vars(cls)[name] for cls in type(source).__mro__ if name in vars(cls))
         if type(next(found, None)).__name__ == "getset_descriptor":
-            with suppress(Exception):  # a torch subclass may have a hook that refuses
+            try:
                 value = getattr(source, name)  # torch has a tuple of its own
-                facts += f" {name}={tuple(value) if isinstance(value, tuple) else value}"
+            except Exception:  # a torch subclass may have a hook that refuses
+                continue
+            facts += f" {name}={tuple(value) if isinstance(value, tuple) else value}"
     return f"<dlshim.Producer of '{kind}' object{facts} at {id(source):#x}{given}>"
 
 
@@ -154,8 +156,6 @@ def tobytes(tensor: Tensor, order: str = "C") -> bytes:
 
 def reduce(tensor: Tensor, protocol: int) -> Any:
     """``__reduce_ex__``: the memory as one byte buffer, and how to read it."""
-    from pickle import PickleBuffer
-
     _check_host(tensor)
     kind, order, memory = tensor.dtype, "C", tensor
     if not _is_row_major(tensor):
@@ -165,7 +165,7 @@ def reduce(tensor: Tensor, protocol: int) -> Any:
             memory = from_dlpack(tensor, order="C")
     content = _as_bytes(memory)
     # A memoryview answers requests for bare bytes, as of file.write; a Tensor refuses them.
-    buffer: Any = PickleBuffer(memoryview(content))
+    buffer: Any = import_module("pickle").PickleBuffer(memoryview(content))
     if protocol < 5:
         buffer = bytes(content) if tensor.readonly else bytearray(content)
     kept = (*kind, _is_padded(tensor))

@@ -1,7 +1,8 @@
 """Cures for an object that is refused: the way to an array that does pass.
 
-The C code calls ``cure`` and ``exports_itself`` for objects that cannot be exported, and
-``refusal`` for arrays that a function written with dlshim.h does not take.
+The C code calls ``unsupported``, ``cure``, ``cure_of_column`` and ``exports_itself`` for objects
+that cannot be exported, and ``refusal`` for arrays that a function written with dlshim.h does not
+take.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from math import prod
+from struct import iter_unpack
 
-from . import cures_by_library
+from . import cures_by_library, cures_of_columns
 from ._core import CopyRequiredError, Producer, UnsupportedObjectError
 from .arrays import HOST_DEVICES
-from .cure_texts import instead
+from .cure_texts import CONVERT, NO_NUMBERS, Reasoned, instead
 from .dtypes import dtype
 
 TYPE_CHECKING = False
@@ -122,6 +124,19 @@ def _row(x: Any, name: str, wrapped: bool) -> str | None:
     return None
 
 
+def cure_of_column(x: Any, problem: str) -> str | None:
+    """Say "pass ... instead", for a column of any library; the message says the problem before."""
+    known = any(
+        each.__module__.partition(".")[0] in cures_by_library.BY_LIBRARY for each in type(x).__mro__
+    )
+    if not known:
+        return cures_of_columns.of_any_library(x, problem)
+    said = cure(x, f"{type(x).__module__}.{type(x).__qualname__}", False)
+    if said == NO_NUMBERS:
+        return cures_of_columns.of_any_library(x, problem) or CONVERT
+    return said.way if isinstance(said, Reasoned) else said
+
+
 def exports_itself(x: Any) -> bool:
     """Whether the object's own ``__dlpack__`` has asked for this exchange.
 
@@ -162,8 +177,6 @@ def refusal(
     The caller raises it: raised here, the error of the export would know the frame of this call,
     which knows the error and x, and all would stay until the next collection.
     """
-    from struct import iter_unpack
-
     said = f"'{type(x).__module__}.{type(x).__qualname__}' object".replace("'builtins.", "'")
     if name:
         said = name.decode(errors="replace")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from .columns import is_read_once
 from .cure_texts import (
     CODES,
     CONVERT,
@@ -415,3 +416,26 @@ def _duckdb_narrowed(x: Any, name: str, bigint: str, kind: str) -> str:
 
 def _duckdb_table(x: Any) -> str:
     return "to_arrow_table" if hasattr(x, "to_arrow_table") else "fetch_arrow_table"
+
+
+def of_any_library(x: Any, problem: str) -> str | None:
+    once = "a stream is read once: make it anew, and "
+    if hasattr(type(x), "read_all"):
+        return once + instead("x.read_all()")
+    if problem == "fields" and hasattr(x, "column_names"):
+        table = "x.to_arrow()" if hasattr(x, "to_arrow") else "x"  # x['a'] of daft has no values
+        return instead(f"{table}[{x.column_names[0]!r}]")
+    chunked = not hasattr(type(x), "__arrow_c_array__") or getattr(x, "n_chunks", 1) > 1
+    column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
+    if hasattr(x, "array") and not hasattr(type(x), "__arrow_c_stream__"):  # pandas' Index
+        column = "x.array.__arrow_array__().combine_chunks()"
+    anew = once if chunked and is_read_once(x) else ""
+    if problem == "extension":  # whose message names what is below the type
+        return anew + instead(column)
+    if problem == "runs":
+        return anew + instead(f"pyarrow.compute.run_end_decode({column})")
+    if problem not in BY_PYARROW:
+        return None
+    # Nobody was asked what is missing.
+    fill = ".fill_null(-1)" if problem in ("dictionary", "text") else ""
+    return anew + by_pyarrow(column, problem, fill)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import abc
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import update_wrapper
 from types import FunctionType, MethodDescriptorType
 
 from ._core import Producer, Tensor, _class_methods, _class_tables
 from .importers import GIVEN, of_class
-from .locks import changing
+from .locks import changing, import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class _Methods:
         self.methods, self.inherited = methods, inherited
         self.tables: dict[str, Any] = {}
 
-    def put_tables(self, cls: type, members: dict[str, Any]) -> dict[str, Any]:
+    def make_tables(self, from_dlpack: Any, members: dict[str, Any]) -> dict[str, Any]:
         """Make the C table of a class whose home is its own `from_dlpack`; of the missing names."""
-        tables = _class_tables(of_class(cls))
+        tables = _class_tables(from_dlpack)
         self.tables = {name: table for name, table in tables.items() if name not in members}
         return self.tables
 
@@ -72,7 +72,7 @@ class _Methods:
                 type.__setattr__(copied, name, made[name])
         methods = _Methods(made, self.inherited)
         members = {k: v for k, v in vars(copied).items() if self.tables.get(k, made) is not v}
-        for name, table in methods.put_tables(copied, members).items():
+        for name, table in methods.make_tables(of_class(copied), members).items():
             type.__setattr__(copied, name, table)
         type.__setattr__(copied, METHODS, methods)
 
@@ -279,9 +279,8 @@ def _is_foreign(cls: type) -> bool:
     home = _package_of(module)
     if home in packages or not _is_finished(cls):
         return False
-    from importlib.metadata import packages_distributions
-
-    brings = {_package_of(name): {*found} for name, found in packages_distributions().items()}
+    found_in = import_module("importlib.metadata").packages_distributions()
+    brings = {_package_of(name): {*found} for name, found in found_in.items()}
     ours = set().union(*(brings.get(name, set()) for name in packages))
     return not ours & brings.get(home, set()) - {"dlshim"}
 
@@ -321,16 +320,45 @@ def _for_subclasses(cls: type, own: Any) -> Any:
     return made
 
 
+def _has_plain_metaclass(cls: type) -> bool:
+    """Whether members of the class are read and set without code of its metaclass."""
+    meta = type(cls)
+    return meta.__setattr__ is type.__setattr__ and meta.__getattribute__ is type.__getattribute__
+
+
+def _changes_of(cls: type) -> list[Any]:
+    """Tell how the class and its bases are changed now: another thread's change shows here."""
+    return [vars(base).get(METHODS) for base in cls.__mro__]
+
+
 def _change(
     cls: Any, inner: str | None, array: bool, fill: bool = True, from_dlpack: Any = None
 ) -> Any:
-    with changing:  # no thread may see a class half changed
-        return _change_alone(cls, inner, array, fill, from_dlpack)
+    """Change a class: first all its new members are made, and then they are set.
+
+    They are set under the lock, so that no other change and no fork comes in between.  Code of a
+    metaclass never runs under the lock: it may want a lock for which a fork waits.
+    """
+    lock = changing if _has_plain_metaclass(cls) else nullcontext()
+    done = False
+    while not done:
+        with lock:
+            seen = _changes_of(cls)
+        made = _members(cls, inner, array, fill, from_dlpack)
+        with lock:
+            done = _changes_of(cls) == seen  # else another thread was quicker
+            if done:
+                _set_members(cls, made)
+    return abc.update_abstractmethods(cls)
 
 
-def _change_alone(
-    cls: Any, inner: str | None, array: bool, fill: bool = True, from_dlpack: Any = None
-) -> Any:
+def _members(
+    cls: Any, inner: str | None, array: bool, fill: bool, from_dlpack: Any
+) -> dict[str, Any]:
+    """Make the new members of a class.
+
+    They come in the order in which they are set: after each of them its objects can be exported.
+    """
     had = vars(cls).get(METHODS)
     methods = had.methods if had else _class_methods(cls)
     put: dict[str, Any] = {METHODS: _Methods(methods, dict(had.inherited) if had else {})}
@@ -347,20 +375,22 @@ def _change_alone(
     for name, value in methods.items():
         if (array or name != "__array__") and _keep_own(cls, name, put, fill):
             put[name] = value
+    ours = had.tables if had else {}
+    now = vars(cls).copy()  # another thread may change the class
+    members = {k: v for k, v in now.items() if ours.get(k, put) is not v}
+    return put | put[METHODS].make_tables(from_dlpack or of_class(cls), members)
+
+
+def _set_members(cls: Any, made: dict[str, Any]) -> None:
     before = vars(cls).copy()
     try:
         if cls is Producer or cls is Tensor:
             raise TypeError
-        for name, value in put.items():
-            setattr(cls, name, value)
-        ours = had.tables if had else {}
-        members = {k: v for k, v in before.items() if ours.get(k, put) is not v}
-        for name, value in put[METHODS].put_tables(cls, members).items():
-            put[name] = value
+        for name, value in made.items():
             setattr(cls, name, value)
     except BaseException as error:
         # A metaclass may refuse any of them: then none stays.
-        for name in put:
+        for name in made:
             if name in vars(cls) and name not in before:
                 type.__delattr__(cls, name)
             elif vars(cls).get(name) is not before.get(name):
@@ -370,7 +400,6 @@ def _change_alone(
         raise TypeError(
             f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
         ) from error
-    return abc.update_abstractmethods(cls)
 
 
 @overload
@@ -467,5 +496,5 @@ class ProducerMixin:
 
 
 # No thread sees it before the import ends, and an import may not take the lock (locks.py).
-_change_alone(ProducerMixin, None, False)
+_set_members(ProducerMixin, _members(ProducerMixin, None, False, True, None))
 producer.__module__ = ProducerMixin.__module__ = "dlshim"

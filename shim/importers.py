@@ -1,6 +1,7 @@
 """How a library makes an array of its own of a Tensor: by type, for results of compiled functions.
 
 The C code asks once for each type that it learns, and `dlshim.kernel` for what a call gives back.
+``import dlshim`` imports this module.
 Nothing here imports a library: it is looked up among the imported modules, so that a later question
 may find what an earlier one did not.
 """

@@ -7,6 +7,7 @@ brought home here.  Calls with containers or with options take `Calls.in_full`.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import sys
 
@@ -22,6 +23,7 @@ from ._core import (
 )
 from .arguments import at, check_writable, check_written, positional, signature, written
 from .importers import LIBRARIES, importer_of, of_release
+from .locks import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,11 +196,8 @@ class Home:
 
 def _library(name: str) -> Callable[..., Any]:
     """The function that makes an array of the library that the user has named (K7)."""
-    from importlib import import_module
-
-    from .libraries import BY_KEY
-
-    module = import_module(BY_KEY[name].module if name in BY_KEY else name)
+    known = import_module("dlshim.libraries").BY_KEY
+    module = importlib.import_module(known[name].module if name in known else name)
     found = getattr(module, "from_dlpack", None)
     if name in LIBRARIES:
         return LIBRARIES[name]

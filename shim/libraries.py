@@ -13,6 +13,7 @@ from typing import Any
 
 from . import known
 from .known.rows import Version
+from .locks import import_module
 
 #: In the order in which a child of the matrix imports them.
 BY_KEY = {
@@ -54,12 +55,11 @@ def version_of(key: str) -> str | None:
 
 def _version_in_metadata(distributions: Iterable[str]) -> str | None:
     # Its import takes longer than most commands need for all else.
-    from importlib.metadata import PackageNotFoundError, version
-
+    metadata = import_module("importlib.metadata")
     for distribution in distributions:
         try:
-            return version(distribution)
-        except PackageNotFoundError:
+            return metadata.version(distribution)  # type: ignore[no-any-return]
+        except metadata.PackageNotFoundError:
             continue
     return None
 

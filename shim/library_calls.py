@@ -9,7 +9,7 @@ An AttributeError says that the library is not imported, or lacks the attribute.
 from __future__ import annotations
 
 import sys
-from functools import partial
+from _functools import partial  # functools would cost `import dlshim` more than all else
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ dpctl is not imported, or lacks what is needed.
 from __future__ import annotations
 
 import sys
-from functools import cache
-from types import SimpleNamespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +21,14 @@ def _of_dpctl(name: str, module: str = "dpctl") -> Any:
     return getattr(sys.modules.get(module), name, _absent)
 
 
-@cache
-def _made(make: Any, name: str) -> Any:
-    return make(name)
+class _Shown:
+    """Memory that shows SYCL's interface and nothing else."""
+
+    def __init__(self, shown: dict[str, Any]) -> None:
+        self.__sycl_usm_array_interface__ = shown
+
+
+_queues: dict[tuple[Any, int], Any] = {}
 
 
 def copy_queue(number: int) -> Any:
@@ -35,7 +38,10 @@ def copy_queue(number: int) -> Any:
     hundred of them OpenCL's runtime for the CPU does not start the next kernel.  Devices have no
     names in DLPack, but a filter string may be their number.
     """
-    return _made(_of_dpctl("SyclQueue"), str(number))
+    make = _of_dpctl("SyclQueue")
+    if (make, number) not in _queues:
+        _queues[make, number] = make(str(number))
+    return _queues[make, number]
 
 
 def fetch(to: memoryview, address: int, syclobj: Any) -> Any:
@@ -53,7 +59,7 @@ def fetch(to: memoryview, address: int, syclobj: Any) -> Any:
             "syclobj": syclobj,
         }
         view = _of_dpctl("as_usm_memory", "dpctl.memory")
-        memory = view(SimpleNamespace(__sycl_usm_array_interface__=shown))
+        memory = view(_Shown(shown))
         if memory is not None:
             memory.sycl_queue.memcpy(to, memory, to.nbytes)
         return memory

@@ -183,6 +183,7 @@ typedef struct dls_plan {
     bool hides_question; /* ... but the class has another __dlpack_device__ by now (N9)
                           */
     bool inner_is_called;
+    bool serves_once; /* its home could not be asked for: no cache keeps it */
     /* Of a plan that offers nothing: it may be kept in the cache, and what was looked
      * at need never be looked at again, because nothing of it can change. */
     bool keeps_refusal, lasts;

@@ -434,7 +434,7 @@ keep(dls_state *state, PyObject *obj, dls_plan *plan)
         return plan;
     }
     dls_plan_cache *cache = cache_of(state, plan);
-    int kept = cache_add(state, cache, plan);
+    int kept = !plan->serves_once ? cache_add(state, cache, plan) : 0;
     if (kept > 0 || (kept == 0 && plan->offers == 0)) {
         return plan; /* another plan of instances may be there, which is not obj's */
     }

@@ -81,7 +81,7 @@ add_home(dls_state *state, dls_home *made)
  * their own say nothing of their type; those of a decorated class do.  bytearray and
  * other built-in types of buffers are of no library. */
 static int
-find_table(dls_state *state, const dls_plan *plan, const dl_exchange_api **table)
+find_table(dls_state *state, dls_plan *plan, const dl_exchange_api **table)
 {
     PyObject *module = dls_state_borrow(&state->module);
     bool is_builtin = plan->offers == 1u << DLS_PROTOCOL_BUFFER
@@ -97,7 +97,11 @@ find_table(dls_state *state, const dls_plan *plan, const dl_exchange_api **table
         *table = dls_home_table_of_library(plan->table, asks);
         return *table != NULL ? 0 : -1;
     }
-    return table_by_importer(state, plan->type, table) == 0 ? 0 : dls_error_forget();
+    if (table_by_importer(state, plan->type, table) < 0) {
+        plan->serves_once = true;
+        return dls_error_forget();
+    }
+    return 0;
 }
 
 int

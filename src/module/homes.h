@@ -18,7 +18,8 @@
 int dls_homes_init(void);
 
 /* Set plan->producer_type for a new plan.  Foreign code may run.  0, or -1 with a fatal
- * exception; whatever else is raised means that dlshim is the home. */
+ * exception.  Whatever else is raised says nothing of the type: dlshim is the home of
+ * this exchange, and plan->serves_once. */
 int dls_home_find(dls_state *state, dls_plan *plan);
 
 /* For shim/: _home_of, _upgrade_into, _class_tables. */

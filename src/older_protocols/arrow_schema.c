@@ -81,7 +81,7 @@ raise_refusal(const dls_arrow_column *column)
         Py_DECREF(text);
         return;
     }
-    cure = dls_in_python_with(reading->state, DLS_IN_COLUMNS, "cure", "(Os)",
+    cure = dls_in_python_with(reading->state, DLS_IN_CURES, "cure_of_column", "(Os)",
                               reading->obj, refusal->problem);
     if (cure != NULL || dls_error_forget() == 0) {
         bool known = cure != NULL && PyUnicode_Check(cure);

@@ -178,12 +178,16 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
     return dls_memo_visit(&state->memo, visit, arg);
 }
 
-/* Keep `made` (stolen; NULL: it could not be made) in a member that was empty.  Another
- * thread may have been quicker: without the GIL, an object that is there already stays.
- * Returns the member's object, as dls_state_borrow does. */
+/* Keep `made` (stolen; NULL with an exception: it could not be made) in a member that
+ * was empty.  Another thread may have been quicker: without the GIL, an object that is
+ * there already stays.  Returns the member's object, as dls_state_borrow does, or NULL
+ * with the exception. */
 static PyObject *
 keep(PyObject **member, PyObject *made)
 {
+    if (made == NULL) {
+        return NULL;
+    }
 #ifdef DLS_FREE_THREADED
     PyObject *other = made;
     DLS_LOCK_STATE();
@@ -196,8 +200,10 @@ keep(PyObject **member, PyObject *made)
     Py_XDECREF(other);
     return there;
 #else
-    Py_XDECREF(*member); /* making it may have come here */
-    return *member = made;
+    PyObject *before = *member; /* making it may have come here */
+    *member = made;
+    Py_XDECREF(before);
+    return made;
 #endif
 }
 
@@ -369,25 +375,15 @@ static const char *const modules[] = {
 #undef NAME
 };
 
-/* Import as import_module of shim/locks.py does, so that a fork of another thread waits
- * for the end (rule T10).  No Python code of ours runs here: CPython 3.10 waits for
- * itself where a signal handler comes in between and begins the same import. */
+/* A new reference to the module, which is whole; NULL with an exception.  It is
+ * imported where `import dlshim` has not done so: for refusals and other rare work. */
 static PyObject *
-import_locked(const char *name)
+import_whole(const char *name)
 {
     PyObject *locks = PyImport_ImportModule("dlshim.locks");
-    PyObject *lock = locks != NULL ? PyObject_GetAttrString(locks, "changing") : NULL;
-    PyObject *taken = lock != NULL ? PyObject_CallMethod(lock, "acquire", "id", 1, 1.0)
-                                   : NULL;
-    PyObject *made = taken != NULL ? PyImport_ImportModule(name) : NULL;
-    if (taken == Py_True) {
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        Py_XDECREF(PyObject_CallMethod(lock, "release", NULL));
-        PyErr_Restore(type, value, trace);
-    }
-    Py_XDECREF(taken);
-    Py_XDECREF(lock);
+    PyObject *made = locks != NULL
+                         ? PyObject_CallMethod(locks, "import_module", "s", name)
+                         : NULL;
     Py_XDECREF(locks);
     return made;
 }
@@ -398,7 +394,7 @@ borrow_module(dls_state *state, dls_python_module module)
 {
     PyObject *object = dls_state_borrow(&state->in_python[module]);
     if (object == NULL) {
-        PyObject *made = import_locked(modules[module]);
+        PyObject *made = import_whole(modules[module]);
         object = keep(&state->in_python[module], made);
     }
     return object;

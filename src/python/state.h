@@ -275,9 +275,12 @@ int dls_key_make(DLS_ATOMIC(Py_tss_t *) * key);
 uintptr_t dls_thread_number(void);
 
 /* --- functions of shim/ ---------------------------------------------------- */
-/* Modules of shim/ do the rare work: each is imported when it is first needed, because
- * no usual exchange needs one.  While the interpreter ends that may fail.  The GIL is
- * held, and no exception may be pending. */
+/* Modules of shim/ do what is decided once, and the rare work.  `import dlshim` imports
+ * those that an exchange which succeeds may need; the others are imported when they are
+ * first needed (shim/locks.py).  That fails while the interpreter ends, and inside of
+ * the import itself, where a signal handler or a finalizer has come in between: the
+ * ImportError says nothing of the object.  The GIL is held, and no exception may be
+ * pending. */
 
 /* Call the function of that name in one of the modules with `self` and the arguments of
  * a METH_FASTCALL method.  NULL with an exception. */

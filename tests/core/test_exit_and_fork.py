@@ -297,14 +297,21 @@ def test_T10_a_fork_holds_every_lock_of_the_python_code():
 
 
 IMPORTING = """
+dlshim.locks.LONGEST_WAIT = HANGS  # on a busy machine an import may take long
 importing, forking = threading.Event(), threading.Event()
 
 class Slow:
     '''Finds nothing: the import of that module goes on when a fork has begun.'''
     def find_spec(name, path, target=None):
-        if name == "dlshim.{module}":
+        if name == "dlshim.{module}" and not importing.is_set():
             importing.set()
             assert forking.wait(HANGS)
+
+def refused():
+    try:
+        dlshim.upgrade(3)
+    except TypeError as error:
+        assert "instead" in str(error)
 
 sys.meta_path.insert(0, Slow)
 first = threading.Thread(target=lambda: {use})
@@ -316,8 +323,14 @@ reap(in_child(lambda: {use}))
 first.join()
 """
 IMPORTS = {
-    "importers": "CALLS['from_dlpack'](Source())",
     "kernels": "dlshim.kernel",
+    "decorator": "dlshim.producer",
+    "tracking": "dlshim.track().stop()",
+    "report": "str(dlshim.inspect(Source()))",
+    "enums": "str(dlshim.inspect(Source()))",
+    "verdicts": "str(dlshim.inspect(Source(), consumer='numpy'))",
+    "libraries": "str(dlshim.inspect(Source(), consumer='numpy'))",
+    "cures": "refused()",
 }
 
 
@@ -326,6 +339,114 @@ IMPORTS = {
 def test_T10_a_fork_while_a_first_use_imports_a_module(module):
     """CPython's lock of the module would never be given back in the child."""
     child.run(HEAD + IMPORTING.format(module=module, use=IMPORTS[module]))
+
+
+HELD = """
+dlshim.locks.LONGEST_WAIT = .01
+application = threading.Lock()  # of the application, which "nobody takes while I fork"
+inside, end = threading.Event(), threading.Event()
+
+def hold():
+    # As the import of a first use does whose loader, finalizer or trace function wants that lock.
+    with dlshim.locks.changing:
+        inside.set()
+        with application:
+            pass
+        assert end.wait(HANGS)
+
+def use():
+    # The lock of the child is a new one.
+    with dlshim.locks.changing:
+        dlshim.kernel, dlshim.track().stop()
+    assert dlshim.locks.changing.acquire(blocking=False)
+    everything()
+
+first = threading.Thread(target=hold)
+with application:
+    first.start()
+    assert inside.wait(HANGS)
+    pids = [in_child(use) for _ in range(2)]
+# The parent's lock is still that of its thread.
+assert not dlshim.locks.changing.acquire(blocking=False)
+end.set()
+first.join()
+use()
+for pid in pids:
+    reap(pid)
+"""
+
+
+@FORK
+def test_T10_a_fork_waits_for_the_lock_no_longer_than_a_while():
+    """Its holder may wait for a lock that the forking thread has, and then both waited for ever."""
+    child.run(HEAD + HELD)
+
+
+@FORK
+def test_T10_a_fork_by_the_thread_that_holds_the_lock():
+    """An import hook may fork: both processes go on, and give the lock back."""
+    child.run(
+        HEAD
+        + """
+parent = os.getpid()
+pids = []
+
+class Forks:
+    def find_spec(name, path, target=None):
+        if name == "dlshim.kernels" and not pids:
+            pids.append(os.fork())
+
+sys.meta_path.insert(0, Forks)
+dlshim.kernel, dlshim.track().stop()
+taken = []
+other = threading.Thread(target=lambda: taken.append(dlshim.locks.changing.acquire(timeout=HANGS)))
+other.start()
+other.join()
+assert taken == [True]
+if os.getpid() != parent:
+    os._exit(7)
+reap(pids[0])
+"""
+    )
+
+
+DECORATES = """
+dlshim.producer
+application = threading.Lock()
+inside = threading.Event()
+
+class Meta(type):
+    def __setattr__(cls, name, value):
+        inside.set()
+        with application:
+            super().__setattr__(name, value)
+
+def decorate():
+    @dlshim.producer
+    class Own(metaclass=Meta):
+        held = Source()
+        def __dlpack__(self, **asked):
+            return self.held.__dlpack__(**asked)
+        def __dlpack_device__(self):
+            return (1, 0)
+    assert CALLS["versioned"](Own()) == SIX
+
+first = threading.Thread(target=decorate)
+with application:
+    first.start()
+    assert inside.wait(HANGS)
+    assert dlshim.locks.changing.acquire(blocking=False), "the metaclass runs under the lock"
+    dlshim.locks.changing.release()
+    pid = in_child(everything)
+first.join()
+reap(pid)
+"""
+
+
+@FORK
+def test_T10_a_fork_while_a_metaclass_sets_what_the_decorator_made():
+    """No code of the metaclass runs under the lock."""
+    child.run(HEAD + DECORATES)
 
 
 def test_a_first_use_inside_of_an_import_does_not_wait_without_end():
@@ -385,15 +506,15 @@ def test_no_module_takes_the_lock_while_it_is_imported():
             def __exit__(self, *arguments): ...
 
         dlshim.locks.changing = Taken()
-        names = {each.name for each in walk_packages(dlshim.__path__, "dlshim.")}
-        for name in names - {"dlshim.__main__", "dlshim.testing"}:
-            import_module(name)
         try:
             dlshim.kernel
         except AssertionError:
             pass
         else:
-            raise AssertionError("a first use does not take the lock")
+            raise RuntimeError("a first use does not take the lock")
+        names = {each.name for each in walk_packages(dlshim.__path__, "dlshim.")}
+        for name in names - {"dlshim.__main__", "dlshim.testing"}:
+            import_module(name)
         """)
 
 

@@ -73,6 +73,52 @@ def test_H1_what_has_no_home_stays_with_dlshim():
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("failure", [ImportError, KeyError, AttributeError, RuntimeError])
+@pytest.mark.parametrize("is_first", [True, False], ids=["new type", "known type"])
+def test_H1_an_error_that_says_nothing_of_the_type_is_not_learned(monkeypatch, failure, is_first):
+    """The home could not be asked for: dlshim is the home of this exchange, and of no other."""
+
+    class Mine(np.ndarray):
+        pass
+
+    x, home = np.arange(6.0).view(Mine), type(dlshim.upgrade(np.zeros(3)))
+    if not is_first:
+        assert type(dlshim.upgrade(x)) is home
+    asked = []
+
+    def fails(cls):
+        asked.append(cls)
+        raise failure("half made")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dlshim.importers.importer_of", fails)
+        kept = dlshim.upgrade(x)
+        assert type(kept) is (dlshim.Producer if is_first else home)
+        assert np.from_dlpack(kept).tolist() == x.tolist()  # the exchange goes on
+        assert np.asarray(dlshim.from_dlpack(x)).tolist() == x.tolist()
+        assert (Mine in asked) == is_first
+    assert type(dlshim.upgrade(x)) is home
+    assert np.from_dlpack(kept).tolist() == x.tolist()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, MemoryError, RecursionError])
+def test_H1_an_error_that_nothing_may_hide_ends_the_exchange(monkeypatch, failure):
+    class Mine(np.ndarray):
+        pass
+
+    def fails(cls):
+        raise failure
+
+    x = np.arange(6.0).view(Mine)
+    with monkeypatch.context() as patch:
+        patch.setattr("dlshim.importers.importer_of", fails)
+        with pytest.raises(failure):
+            dlshim.upgrade(x)
+    assert type(dlshim.upgrade(x)) is type(dlshim.upgrade(np.zeros(3)))
+
+
+@pytest.mark.once
 def test_H1_no_class_of_Producers_can_be_called_or_inherited_from():
     for cls in (dlshim.Producer, type(dlshim.upgrade(np.zeros(3)))):
         with pytest.raises(TypeError, match="cannot create"):

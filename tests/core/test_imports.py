@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import dlshim
 from dlshim.libraries import BY_KEY
 from doubles import child
 
@@ -81,6 +85,12 @@ print(wanted, new(before))
     assert out.strip() == "[] []"
 
 
+#: What an exchange that succeeds may need: `import dlshim` imports it.
+EAGER = {f"dlshim.{name}" for name in ("arrays", "columns", "dtypes", "importers", "library_calls")}
+EAGER |= {"dlshim", "dlshim._core", "dlshim.locks", "dlshim.oneapi"}
+FROM_PYTHON = {"__future__", "_functools", "_operator"}
+
+
 def test_importing_dlshim_alone_loads_next_to_nothing():
     """2 ms are the budget: enum, dataclasses or inspect alone would cost more."""
     out = child.run(
@@ -93,7 +103,145 @@ print(*sorted(set(sys.modules) - before))
 """,
         options=("-I",),
     )
-    assert set(out.split()) <= {"dlshim", "dlshim._core", "dlshim.locks"}
+    assert {*out.split()} - FROM_PYTHON == EAGER
+
+
+def test_an_exchange_that_succeeds_imports_nothing_of_dlshim():
+    """No signal handler, finalizer or forked child may meet such an import that has not ended."""
+    out = child.run("""
+        import array, copy, pickle, sys
+        import doubles.columns as columns
+        import doubles.producers as producers
+        import dlshim
+        from doubles.delegating import Source
+        grown, done = set(), 0
+        def uses(x, **options):
+            tensor = dlshim.from_dlpack(x, **options)
+            tensor.dtype, tensor.device, tensor.shape, repr(tensor), tensor.tobytes()
+            repr(dlshim.upgrade(tensor, order="C")), dlshim.to_capsule(tensor, copy=True)
+            copy.copy(tensor), pickle.loads(pickle.dumps(tensor, protocol=5))
+            dlshim.upgrade(x, **options).__dlpack__(), dlshim.upgrade(x).__dlpack_device__()
+            dlshim.upgrade(x, **options).__dlpack__(max_version=(1, 0), copy=True)
+        made = [getattr(producers, name) for name in dir(producers) if name.startswith("P")]
+        made = [(Source, {})] + [(cls, {}) for cls in made if isinstance(cls, type)]
+        made += [(lambda: columns.column(1, 2, 3)[0], {})]
+        made += [(lambda: columns.chunked((1, 2), (3,))[0], {"order": "C"})]
+        for make, options in made:
+            before = set(sys.modules)
+            try:
+                uses(make(), **options)
+            except (TypeError, BufferError):
+                continue  # a refusal may import the cures
+            done += 1
+            grown |= set(sys.modules) - before
+        assert done > 5, done
+        print(*sorted(name for name in grown if name.startswith("dlshim")))
+        """)
+    assert out.split() == []
+
+
+#: Programs and the arrays that they make: they have one thread, or are children of others.
+PROGRAMS = ("cli", "matrix", "known/arrays", "known/nanobind")
+
+
+def functions_that_import(tree: ast.Module) -> list[str]:
+    found = []
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            inside = [each for each in ast.walk(function) if each is not function]
+            imports = [each for each in inside if isinstance(each, (ast.Import, ast.ImportFrom))]
+            found += [f"{getattr(function, 'name', 'lambda')}:{each.lineno}" for each in imports]
+    return found
+
+
+def test_functions_import_by_the_road_that_a_fork_waits_for():
+    """dlshim.locks.import_module: a child forked during another import could wait without end."""
+    folder = Path(dlshim.__file__).parent
+    seen, found = 0, []
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        if not name.startswith(PROGRAMS):
+            seen += 1
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found += [f"{name}: {each}" for each in functions_that_import(tree)]
+    assert seen > 50 and found == []
+
+
+def test_an_import_inside_of_a_function_is_seen():
+    source = "import a\ndef f():\n    def g():\n        from b import c\n    return g\n"
+    assert functions_that_import(ast.parse(source)) == ["f:4", "g:4"]
+
+
+INTERRUPTED = """
+import sys
+import dlshim
+
+def use():
+    {use}
+
+inside = []
+def trace(frame, event, arg):
+    if frame.f_globals.get("__name__") == "dlshim.{module}" and event == "line" and not inside:
+        sys.settrace(None)
+        inside.append(None)
+        try:
+            use()
+        except (ImportError, AttributeError, TypeError) as error:
+            inside.append(error)
+        raise KeyboardInterrupt
+    return trace
+
+sys.settrace(trace)
+try:
+    use()
+except (KeyboardInterrupt, TypeError):
+    pass
+sys.settrace(None)
+assert inside, "nothing was imported"
+use()
+"""
+LAZY = {
+    "cures": """
+    try:
+        dlshim.upgrade(3)
+    except TypeError as error:
+        assert "instead" in str(error)
+""",
+    "kernels": "dlshim.kernel(len)",
+    "decorator": "dlshim.producer",
+    "tracking": "dlshim.track().stop()",
+    "report": "str(dlshim.inspect(bytearray(3)))",
+    "enums": "str(dlshim.inspect(bytearray(3)))",
+    "verdicts": "str(dlshim.inspect(bytearray(3), consumer='numpy'))",
+}
+
+
+@pytest.mark.parametrize("module", LAZY)
+def test_an_import_that_is_interrupted_leaves_no_half_made_module(module):
+    """A use during the import, then Ctrl-C: later uses work, as if nothing had been."""
+    child.run(INTERRUPTED.format(module=module, use=LAZY[module].strip()))
+
+
+def test_a_module_that_is_still_being_imported_is_not_used():
+    """A signal handler or a finalizer is told so, and the next use finds the module."""
+    child.run("""
+        import sys
+        import dlshim
+        seen = []
+        def trace(frame, event, arg):
+            if frame.f_globals.get("__name__") == "dlshim.kernels" and not seen:
+                try:
+                    dlshim.kernel
+                except ImportError as error:
+                    seen.append(error)
+                sys.settrace(None)
+            return trace
+        sys.settrace(trace)
+        import dlshim.kernels
+        sys.settrace(None)
+        assert [str(each) for each in seen] == ["dlshim.kernels is still being imported"]
+        assert dlshim.kernel(len)
+        """)
 
 
 def test_the_package_needs_no_site_packages_of_others():
@@ -109,8 +257,6 @@ def test_the_package_needs_no_site_packages_of_others():
 
 
 def test_public_names():
-    import dlshim
-
     assert sorted(dlshim.__all__) == sorted(
         ["upgrade", "from_dlpack", "to_capsule", "inspect", "Producer", "Tensor", "Report",
          "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET",
