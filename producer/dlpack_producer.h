@@ -33,6 +33,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __cplusplus /* with its own casts: projects have C's among the warnings */
+#define DLPACK_TO_(type, value) static_cast<type>(value)
+#define DLPACK_SEEN_AS_(type, value) reinterpret_cast<type>(value)
+#else
+#define DLPACK_TO_(type, value) ((type)(value))
+#define DLPACK_SEEN_AS_(type, value) ((type)(value))
+#endif
+
 /* What your function says of an object.  It is zeroed before. */
 typedef struct {
     void *data;           /* the first element; may be NULL if there are no elements */
@@ -137,13 +145,13 @@ dlpack_end_(dlpack_export_ *self, int has_gil)
 static void
 dlpack_end_legacy_(dlpack_legacy_ *self)
 {
-    dlpack_end_((dlpack_export_ *)self, 0);
+    dlpack_end_(DLPACK_SEEN_AS_(dlpack_export_ *, self), 0);
 }
 
 static void
 dlpack_end_versioned_(dlpack_versioned_ *self)
 {
-    dlpack_end_((dlpack_export_ *)self, 0);
+    dlpack_end_(DLPACK_SEEN_AS_(dlpack_export_ *, self), 0);
 }
 
 /* The destructor of a capsule: a consumer that has taken the struct has renamed the capsule. */
@@ -152,7 +160,7 @@ dlpack_end_capsule_(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
     if (name != NULL && (strcmp(name, "dltensor") == 0 || strcmp(name, "dltensor_versioned") == 0)) {
-        dlpack_end_((dlpack_export_ *)PyCapsule_GetPointer(capsule, name), 1);
+        dlpack_end_(DLPACK_TO_(dlpack_export_ *, PyCapsule_GetPointer(capsule, name)), 1);
     }
 }
 
@@ -201,7 +209,8 @@ dlpack_fill_(const dlpack_array *array, dlpack_export_ *self, dlpack_tensor_ *te
         tensor->shape[i] = extent;
         tensor->strides[i] = given ? array->strides[i] : stride;
         /* It is used for axes of length 0 and 1 alone; the product of strides that lead nowhere may wrap. */
-        stride = (int64_t)((uint64_t)(extent > 1 ? extent : 1) * (uint64_t)tensor->strides[i]);
+        stride = DLPACK_TO_(int64_t, DLPACK_TO_(uint64_t, extent > 1 ? extent : 1)
+                                         * DLPACK_TO_(uint64_t, tensor->strides[i]));
     }
     tensor->data = empty ? NULL : array->data; /* DLPack 1.1 */
     tensor->device_type = 1;
@@ -229,7 +238,8 @@ dlpack_copy_(const dlpack_array *array, int64_t n, char *to)
         for (i = 0; i < array->ndim; i++) {
             offset += index[i] * row[i];
         }
-        memcpy(to + at * size, (const char *)array->data + offset * size, (size_t)size);
+        memcpy(to + at * size, DLPACK_TO_(const char *, array->data) + offset * size,
+               DLPACK_TO_(size_t, size));
         for (i = array->ndim; i-- > 0 && ++index[i] == array->shape[i];) {
             index[i] = 0;
         }
@@ -249,9 +259,9 @@ dlpack_make_(PyObject *object, dlpack_array *array, int versioned, int copied)
         PyErr_SetString(PyExc_BufferError, wrong);
         return NULL;
     }
-    head = sizeof *self + 2 * sizeof(int64_t) * (size_t)array->ndim;
-    bytes = copied ? (size_t)n * (array->bits / 8) + 64 : 0; /* 64: to align the copy */
-    self = (dlpack_export_ *)malloc(head + bytes);
+    head = sizeof *self + 2 * sizeof(int64_t) * DLPACK_TO_(size_t, array->ndim);
+    bytes = copied ? DLPACK_TO_(size_t, n) * (array->bits / 8) + 64 : 0; /* 64: to align the copy */
+    self = DLPACK_TO_(dlpack_export_ *, malloc(head + bytes));
     if (self == NULL) {
         PyErr_NoMemory();
         return NULL;
@@ -260,8 +270,8 @@ dlpack_make_(PyObject *object, dlpack_array *array, int versioned, int copied)
     tensor = versioned ? &self->as.versioned.tensor : &self->as.legacy.tensor;
     dlpack_fill_(array, self, tensor, copied);
     if (copied) {
-        char *to = (char *)self + head;
-        to += 63 - ((uintptr_t)to + 63) % 64;
+        char *to = DLPACK_SEEN_AS_(char *, self) + head;
+        to += 63 - (DLPACK_SEEN_AS_(uintptr_t, to) + 63) % 64;
         dlpack_copy_(array, n, to);
         tensor->data = n != 0 ? to : NULL;
     }
@@ -383,8 +393,9 @@ dlpack_answer_(PyObject *self, PyObject *args, PyObject *kwargs, dlpack_describe
     }
 
 #define DLPACK_PRODUCER_METHODS(prefix)                                              \
-    {"__dlpack__", (PyCFunction)(void (*)(void))prefix##_dlpack, METH_VARARGS | METH_KEYWORDS, NULL}, \
-    {"__dlpack_device__", (PyCFunction)prefix##_device, METH_NOARGS, NULL}
+    {"__dlpack__", DLPACK_SEEN_AS_(PyCFunction, DLPACK_SEEN_AS_(void (*)(void), prefix##_dlpack)), \
+     METH_VARARGS | METH_KEYWORDS, NULL},                                            \
+    {"__dlpack_device__", prefix##_device, METH_NOARGS, NULL}
 
 /* --- the C exchange API --------------------------------------------------------------------------- */
 
@@ -406,17 +417,17 @@ dlpack_give_(void *object, dlpack_versioned_ **out, dlpack_describe describe)
     dlpack_export_ *made;
     memset(&array, 0, sizeof array);
     *out = NULL;
-    if (describe((PyObject *)object, &array) < 0) {
+    if (describe(DLPACK_TO_(PyObject *, object), &array) < 0) {
         return -1;
     }
-    made = dlpack_make_((PyObject *)object, &array, 1, 0);
+    made = dlpack_make_(DLPACK_TO_(PyObject *, object), &array, 1, 0);
     if (made == NULL) {
         if (array.release != NULL) {
             array.release(array.context);
         }
         return -1;
     }
-    *out = (dlpack_versioned_ *)made; /* its first member */
+    *out = DLPACK_SEEN_AS_(dlpack_versioned_ *, made); /* its first member */
     return 0;
 }
 
@@ -427,7 +438,7 @@ dlpack_allocate_(dlpack_tensor_ *prototype, dlpack_versioned_ **out, void *conte
 {
     dlpack_array array;
     dlpack_export_ *made;
-    const int64_t size = (prototype->bits * (int64_t)prototype->lanes + 7) / 8;
+    const int64_t size = (DLPACK_TO_(int64_t, prototype->bits) * prototype->lanes + 7) / 8;
     int64_t n = 0;
     const char *wrong = prototype->device_type != 1
                             ? "this library allocates host memory only"
@@ -440,9 +451,9 @@ dlpack_allocate_(dlpack_tensor_ *prototype, dlpack_versioned_ **out, void *conte
         return -1;
     }
     {
-        const size_t head = sizeof *made + 2 * sizeof(int64_t) * (size_t)prototype->ndim;
+        const size_t head = sizeof *made + 2 * sizeof(int64_t) * DLPACK_TO_(size_t, prototype->ndim);
         char *data;
-        made = (dlpack_export_ *)malloc(head + (size_t)(n * size) + 64);
+        made = DLPACK_TO_(dlpack_export_ *, malloc(head + DLPACK_TO_(size_t, n * size) + 64));
         if (made == NULL) {
             if (set_error != NULL) {
                 set_error(context, "MemoryError", "out of memory");
@@ -451,8 +462,8 @@ dlpack_allocate_(dlpack_tensor_ *prototype, dlpack_versioned_ **out, void *conte
         }
         memset(made, 0, sizeof *made);
         memset(&array, 0, sizeof array);
-        data = (char *)made + head;
-        data += 63 - ((uintptr_t)data + 63) % 64;
+        data = DLPACK_SEEN_AS_(char *, made) + head;
+        data += 63 - (DLPACK_SEEN_AS_(uintptr_t, data) + 63) % 64;
         array.data = data;
         array.ndim = prototype->ndim;
         array.shape = prototype->shape;
@@ -465,7 +476,7 @@ dlpack_allocate_(dlpack_tensor_ *prototype, dlpack_versioned_ **out, void *conte
     made->as.versioned.minor = 3;
     made->as.versioned.deleter = dlpack_end_versioned_;
     made->release = free; /* of NULL: the block is all there is */
-    *out = (dlpack_versioned_ *)made;
+    *out = DLPACK_SEEN_AS_(dlpack_versioned_ *, made); /* its first member */
     return 0;
 }
 
@@ -508,7 +519,8 @@ dlpack_no_stream_(int32_t device_type, int32_t device_id, void **out)
         table.to_object = prefix##_to_object;                                                     \
         table.work_stream = dlpack_no_stream_;                                                    \
         if (capsule != NULL) {                                                                    \
-            code = PyObject_SetAttrString((PyObject *)type, "__dlpack_c_exchange_api__", capsule); \
+            code = PyObject_SetAttrString(DLPACK_SEEN_AS_(PyObject *, type),                      \
+                                          "__dlpack_c_exchange_api__", capsule);                  \
             Py_DECREF(capsule);                                                                   \
         }                                                                                         \
         return code;                                                                              \

@@ -248,6 +248,27 @@ def test_extents_without_elements_do_not_overflow(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+CASTS = """
+#include "dlpack_producer.h"
+static int describe(PyObject *, dlpack_array *) { return 0; }
+static PyObject *take(PyObject *) { return nullptr; }
+DLPACK_PRODUCER(image, describe)
+DLPACK_PRODUCER_TABLE(image, describe, take)
+static PyMethodDef methods[] = {DLPACK_PRODUCER_METHODS(image), {nullptr, nullptr, 0, nullptr}};
+PyMethodDef *use(PyTypeObject *);
+PyMethodDef *use(PyTypeObject *type) { return image_add_table(type) == 0 ? methods : nullptr; }
+"""
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++17", "c++23"])
+def test_it_has_no_cast_that_cpp_warns_of(standard: str, tmp_path: Path) -> None:
+    """It had C's own, which -Wold-style-cast names."""
+    (tmp_path / "casts.cpp").write_text(CASTS)
+    warnings = ["-Wpedantic", "-Wconversion", "-Wold-style-cast", "-Wuseless-cast", "-Wcast-qual"]
+    options = [f"-std={standard}", "-fsyntax-only", *WARNINGS.split(), *warnings, *places()]
+    compiled(tool("g++"), *options, str(tmp_path / "casts.cpp"))
+
+
 def places() -> list[str]:
     return [f"-isystem{sysconfig.get_path('include')}", f"-I{PRODUCER}"]
 
