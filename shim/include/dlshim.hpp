@@ -19,6 +19,10 @@
 #include <dlshim.h>
 
 #include <complex>
+#if defined(__STDCPP_FLOAT16_T__) || defined(__STDCPP_FLOAT32_T__) || defined(__STDCPP_FLOAT64_T__) \
+    || defined(__STDCPP_FLOAT128_T__) || defined(__STDCPP_BFLOAT16_T__)
+#include <stdfloat>
+#endif
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -44,24 +48,58 @@ struct python_error : std::runtime_error {
 
 static constexpr int any_rank = -1;
 
-/* The dtype of a C++ type, and its name for signatures. */
-template <class T, class = void> struct dtype_of;
-template <> struct dtype_of<bool> {
-    static dlshim_dtype value() { return {6, 8, 1}; }
+/* A dtype of one lane, as DLDataType has it. */
+template <uint8_t Code, uint8_t Bits> struct dtype_is {
+    static constexpr uint8_t code = Code, bits = Bits;
+    static dlshim_dtype value() { return {Code, Bits, 1}; }
 };
-template <class T>
-struct dtype_of<T, typename std::enable_if<std::is_integral<T>::value>::type> {
+
+/* The dtype of a C++ type.  Each type is named below.  A type that only resembles one of them may be
+ * another thing: long double has 80 bits on x86, and char is signed on some processors alone. */
+template <class T, class = void> struct dtype_of {
     static dlshim_dtype value() {
-        return {static_cast<uint8_t>(std::is_unsigned<T>::value), 8 * sizeof(T), 1};
+        static_assert(sizeof(T) == 0,
+                      "dlshim knows no dtype of this C++ type.  Use bool, int8_t to int64_t, uint8_t to "
+                      "uint64_t, float, double, or std::complex of float or double; or say which dtype "
+                      "it is, outside of all namespaces: template <> struct dlshim::dtype_of<YourType> "
+                      ": dlshim::dtype_is<4, 16> {};  (code and bits of DLDataType; this is a bfloat16)");
+        return {0, 0, 0};
     }
 };
-template <class T>
-struct dtype_of<T, typename std::enable_if<std::is_floating_point<T>::value>::type> {
-    static dlshim_dtype value() { return {2, 8 * sizeof(T), 1}; }
-};
-template <class T> struct dtype_of<std::complex<T>> {
-    static dlshim_dtype value() { return {5, 16 * sizeof(T), 1}; }
-};
+template <> struct dtype_of<bool> : dtype_is<6, 8> {};
+#define DLSHIM_IS_(code, type) \
+    template <> struct dtype_of<type> : dtype_is<code, 8 * sizeof(type)> {}
+DLSHIM_IS_(0, signed char);
+DLSHIM_IS_(0, short);
+DLSHIM_IS_(0, int);
+DLSHIM_IS_(0, long);
+DLSHIM_IS_(0, long long);
+DLSHIM_IS_(1, unsigned char);
+DLSHIM_IS_(1, unsigned short);
+DLSHIM_IS_(1, unsigned int);
+DLSHIM_IS_(1, unsigned long);
+DLSHIM_IS_(1, unsigned long long);
+DLSHIM_IS_(2, float);
+DLSHIM_IS_(2, double);
+DLSHIM_IS_(5, std::complex<float>);
+DLSHIM_IS_(5, std::complex<double>);
+/* The types of <stdfloat>, which C++23 has where the compiler says so. */
+#ifdef __STDCPP_FLOAT16_T__
+DLSHIM_IS_(2, std::float16_t);
+#endif
+#ifdef __STDCPP_FLOAT32_T__
+DLSHIM_IS_(2, std::float32_t);
+#endif
+#ifdef __STDCPP_FLOAT64_T__
+DLSHIM_IS_(2, std::float64_t);
+#endif
+#ifdef __STDCPP_FLOAT128_T__
+DLSHIM_IS_(2, std::float128_t);
+#endif
+#ifdef __STDCPP_BFLOAT16_T__
+DLSHIM_IS_(4, std::bfloat16_t);
+#endif
+#undef DLSHIM_IS_
 
 /* What is asked for beside dtype, rank and writing. */
 struct options {
@@ -173,10 +211,13 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
     explicit import(PyObject *obj) : import() { need(take(obj)); }
     explicit import(PyObject *obj, const options &more) : import() { need(take(obj, more)); }
     import(import &&other) noexcept : import() { swap(other); }
-    import &operator=(import &&other) noexcept { return swap(other), *this; }
+    import &operator=(import &&other) noexcept {
+        import(std::move(other)).swap(*this); /* what was here goes last, and now */
+        return *this;
+    }
     import(const import &) = delete;
     import &operator=(const import &) = delete;
-    ~import() { dlshim_release(tensor_); }
+    ~import() { hold(nullptr); }
 
     uint64_t flags() const { return flags_; } /* DLSHIM_READ_ONLY and the like */
 
@@ -202,10 +243,16 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
         if (dlshim_import(obj, &want, &tensor) < 0) {
             return false;
         }
-        dlshim_release(tensor_);
-        tensor_ = tensor;
-        this->array_ = dlshim_look(tensor, &flags_);
+        hold(tensor);
         return true;
+    }
+    /* What was here goes last: its deleter may run Python, which may come back to this object. */
+    void hold(struct DLManagedTensorVersioned *tensor) {
+        struct DLManagedTensorVersioned *before = tensor_;
+        tensor_ = tensor;
+        flags_ = 0;
+        this->array_ = tensor ? dlshim_look(tensor, &flags_) : dlshim_array();
+        dlshim_release(before);
     }
     struct DLManagedTensorVersioned *tensor_;
     uint64_t flags_;
@@ -293,17 +340,22 @@ template <class T, int Rank, class F> bool visit(const view<T, Rank> &x, F &&f) 
 #ifdef DLSHIM_BINDER_
 namespace DLSHIM_BINDER_ {
 namespace detail {
-/* The name of a parameter in signatures: array[float64], array[float64, 2], array[]. */
-template <class T> struct dlshim_name {
-    static constexpr auto value =
-        const_name<std::is_floating_point<T>::value>(
-            const_name("float"), const_name<std::is_unsigned<T>::value>("uint", "int"))
-        + const_name<8 * sizeof(T)>();
+/* The name of a parameter in signatures: array[float64], array[float64, 2], array[].  A type of which
+ * only a value() is known has its own name. */
+template <class T, class = void> struct dlshim_name {
+    static constexpr auto value = const_name<T>();
 };
 template <> struct dlshim_name<void> { static constexpr auto value = const_name(""); };
 template <> struct dlshim_name<bool> { static constexpr auto value = const_name("bool"); };
-template <class T> struct dlshim_name<std::complex<T>> {
-    static constexpr auto value = const_name("complex") + const_name<16 * sizeof(T)>();
+template <class T>
+struct dlshim_name<T, typename std::enable_if<(dlshim::dtype_of<T>::bits > 0)>::type> {
+    static constexpr uint8_t code = dlshim::dtype_of<T>::code;
+    static constexpr auto value =
+        const_name<code == 0 || code == 1>(
+            const_name<code == 1>("uint", "int"),
+            const_name<code == 4>(const_name("bfloat"),
+                                  const_name<code == 5>("complex", "float")))
+        + const_name<dlshim::dtype_of<T>::bits>();
 };
 template <class T, int Rank> struct type_caster<dlshim::import<T, Rank>> {
     using array = dlshim::import<T, Rank>;

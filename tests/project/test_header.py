@@ -17,6 +17,8 @@ import dlshim
 
 INCLUDE = Path(dlshim.get_include())
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-fsyntax-only"]
+#: Casts of C are none in C++: projects have them among their warnings.
+STRICT_CPP = [*STRICT, "-Wold-style-cast", "-Wuseless-cast"]
 LIMITED = ["-DPy_LIMITED_API=0x030a0000"]
 USE = """
 #include <dlshim.h>
@@ -111,7 +113,9 @@ def test_the_types_for_cpp_compile_without_a_warning(
     source = tmp_path / "use.cpp"
     source.write_text(USE_OF_CPP.replace("double use(", "double use(PyObject *);\ndouble use("))
     places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
-    run(tool(compiler), f"-std={standard}", *STRICT, *places, str(source))
+    # clang has no -Wuseless-cast
+    strict = STRICT_CPP if compiler == "g++" else STRICT_CPP[:-1]
+    run(tool(compiler), f"-std={standard}", *strict, *places, str(source))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +138,96 @@ def test_what_is_borrowed_cannot_be_kept(wrong: str, tmp_path: Path) -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode != 0 and "use of deleted function" in done.stderr, done.stderr
+
+
+DTYPES = """
+template <class T> constexpr bool is(int code, int bits) {
+    return dlshim::dtype_of<T>::code == code && dlshim::dtype_of<T>::bits == bits;
+}
+#define IS(code, bits, type) static_assert(is<type>(code, bits), #type)
+IS(0, 8, int8_t); IS(0, 16, int16_t); IS(0, 32, int32_t); IS(0, 64, int64_t);
+IS(1, 8, uint8_t); IS(1, 16, uint16_t); IS(1, 32, uint32_t); IS(1, 64, uint64_t);
+IS(0, 8 * sizeof(long), long); IS(1, 8 * sizeof(long), unsigned long);
+IS(0, 64, long long); IS(1, 64, unsigned long long); IS(1, 8 * sizeof(size_t), size_t);
+IS(2, 32, float); IS(2, 64, double); IS(6, 8, bool);
+IS(5, 64, std::complex<float>); IS(5, 128, std::complex<double>);
+"""
+FIXED = """
+IS(2, 16, std::float16_t); IS(2, 32, std::float32_t); IS(2, 64, std::float64_t);
+IS(2, 128, std::float128_t); IS(4, 16, std::bfloat16_t);
+"""
+#: <stdfloat> of C++23 where the compiler has none (before GCC 13): types of their own, which is
+#: what tells the header's rows apart.
+STDFLOAT = """
+namespace std {
+enum class float16_t : uint16_t {}; enum class bfloat16_t : uint16_t {};
+enum class float32_t : uint32_t {}; enum class float64_t : uint64_t {};
+struct float128_t { uint64_t words[2]; };
+}
+"""
+STDFLOAT_MACROS = [
+    f"-D__STDCPP_{name}_T__=1" for name in ("FLOAT16", "FLOAT32", "FLOAT64", "FLOAT128", "BFLOAT16")
+]
+
+
+def cpp_errors(folder: Path, text: str, *options: str) -> str:
+    """What g++ says of a source with the header; "" where it compiles."""
+    source = folder / "use.cpp"
+    source.write_text("#include <dlshim.hpp>\n" + text)
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    done = subprocess.run(
+        [tool("g++"), *(options or ["-std=c++11"]), "-fsyntax-only", *places, str(source)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if "Python.h: No such file" in done.stderr:
+        absent("Python.h is not here")
+    assert (done.returncode != 0) == bool(done.stderr), done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++17", "c++23", "gnu++17"])
+def test_a_type_has_the_dtype_that_it_is(standard: str, tmp_path: Path) -> None:
+    assert cpp_errors(tmp_path, DTYPES, f"-std={standard}") == ""
+
+
+def test_the_types_of_stdfloat_are_told_apart(tmp_path: Path) -> None:
+    """bfloat16_t was taken for float16, because it is a floating-point type of 16 bits."""
+    said = subprocess.run(
+        [tool("g++"), "-std=c++23", "-dM", "-E", "-x", "c++", os.devnull],
+        capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    options = ["-std=c++23"]
+    if "__STDCPP_BFLOAT16_T__" not in said:
+        (tmp_path / "stdfloat").write_text(STDFLOAT)
+        options += [*STDFLOAT_MACROS, f"-I{tmp_path}"]
+    assert cpp_errors(tmp_path, DTYPES + FIXED, *options) == ""
+
+
+@pytest.mark.parametrize(
+    "type_name",
+    [
+        "std::complex<int>", "std::complex<int64_t>", "long double", "std::complex<long double>",
+        "char", "wchar_t", "char16_t", "__int128", "Enum", "Struct", "double *",
+    ],
+)  # fmt: skip
+def test_a_type_that_is_no_dtype_does_not_compile(type_name: str, tmp_path: Path) -> None:
+    """Memory of complex64 was read as complex<int>, and long double asked for float128."""
+    text = (
+        "enum Enum { one }; struct Struct { double x; };\n"
+        f"void use(PyObject *obj) {{ dlshim::import<{type_name} const> x(obj); }}\n"
+    )
+    said = cpp_errors(tmp_path, text, "-std=gnu++17")
+    errors = [line for line in said.splitlines() if "error: " in line]
+    assert len(errors) == 1, said
+    assert "dlshim knows no dtype of this C++ type" in errors[0], said
+    # What it says to type is what compiles then.
+    cure = re.search(r"template <> struct dlshim::dtype_of<YourType> : .*? \{\};", errors[0])
+    assert cure, said
+    if " " not in type_name:
+        own = cure[0].replace("YourType", type_name)
+        lines = text.split("\n")
+        lines.insert(1, own)
+        assert cpp_errors(tmp_path, "\n".join(lines), "-std=gnu++17") == ""
 
 
 @pytest.mark.parametrize("first", ["own", "dlpack.h"])
@@ -370,3 +464,77 @@ def test_an_import_that_was_moved_away_has_no_elements(tmp_path: Path) -> None:
     none = "0 0 0"  # elements that x says, that each() finds, and whether at() gives one
     has = ["1 1 1", "6 6 0", *[none] * 3]
     assert done.stdout.splitlines() == [f"{x} {none}" for x in has]
+
+
+#: The object that an import keeps takes into the same import again while its memory goes.
+AGAIN = """
+#include <dlshim.hpp>
+static dlshim::import<const double> *kept;
+static PyObject *take(PyObject *, PyObject *obj) {
+    if (!kept->take(obj)) {
+        return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+static PyObject *assign(PyObject *, PyObject *obj) {
+    dlshim::import<const double> x;
+    if (!x.take(obj)) {
+        return nullptr;
+    }
+    *kept = std::move(x);
+    return PyLong_FromLongLong(x.size());
+}
+static PyObject *drop(PyObject *, PyObject *) {
+    delete kept;
+    kept = new dlshim::import<const double>;
+    Py_RETURN_NONE;
+}
+static PyObject *size(PyObject *, PyObject *) { return PyLong_FromLongLong(kept->size()); }
+static PyMethodDef functions[] = {{"take", take, METH_O, nullptr},
+                                  {"assign", assign, METH_O, nullptr},
+                                  {"drop", drop, METH_NOARGS, nullptr},
+                                  {"size", size, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "again", nullptr, -1, functions,
+                                 nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit_again() {
+    kept = new dlshim::import<const double>;
+    return PyModule_Create(&definition);
+}
+"""
+USES_IT_AGAIN = """
+from doubles.producers import P2
+
+ended = []
+
+def source(n, then=None):
+    x = P2((n,), "float64")
+    export = x._export
+
+    def exported(*args, **fields):
+        made = export(*args, **fields)
+        made.on_delete = lambda: (ended.append(n), then and then())
+        return made
+
+    x._export = exported
+    return x
+
+again.take(source(3, lambda: again.take(source(4))))
+print(again.size())
+print(again.{way}(source(5)), ended, again.size())  # 3 goes, and its deleter takes 4 instead of 5
+again.take(source(6, lambda: again.take(source(7))))
+again.drop()  # 6 goes; what its deleter takes goes nowhere else than with the process
+print(ended, again.size())
+"""
+
+
+@pytest.mark.parametrize("way", ["take", "assign"])
+def test_a_deleter_may_come_back_to_the_import_that_lets_go(way: str, tmp_path: Path) -> None:
+    """take() gave the old memory back before it had the new one, and a second time then."""
+    program = cpp_module("again", AGAIN, tmp_path) + USES_IT_AGAIN.format(way=way)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    got = {"take": "None", "assign": "0"}[way]  # the import that is moved away has no elements
+    assert done.stdout.splitlines() == ["3", f"{got} [3, 5] 4", "[3, 5, 4, 6] 0"]
