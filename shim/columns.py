@@ -13,6 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+#: More than the parameters of any fixed_shape_tensor have: an object, and a list each for shape,
+#: permutation and names of the axes.  Brackets in each other without end would need all the stack.
+MANY_BRACKETS = 200
+
 
 def values_of_pandas(column: Any) -> Any:
     """The array of NumPy behind a pandas column, or the method __arrow_c_stream__ of the column of
@@ -33,6 +37,8 @@ def values_of_pandas(column: Any) -> Any:
 
 def tensor_axes(parameters: bytes, items: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape of one value in memory, and for each axis that is shown the axis of the memory."""
+    if parameters.count(b"[") + parameters.count(b"{") > MANY_BRACKETS:
+        raise ValueError(f"there are more than {MANY_BRACKETS} brackets in them")
     said = import_module("json").loads(parameters)
     shape = said["shape"]
     permutation = said.get("permutation") or [*range(len(shape))]

@@ -131,10 +131,13 @@ end_stream(stream *s)
 static int
 fail_call(const dls_reading *reading, stream *s, int code)
 {
-    const char *(*last)(arrow_stream *) = s->host.get_last_error;
-    const char *text = s->on_device   ? s->device.get_last_error(&s->device)
-                       : last != NULL ? last(&s->host)
-                                      : NULL;
+    const char *text = NULL;
+    if (s->host.get_last_error != NULL) {
+        text = s->host.get_last_error(&s->host);
+    }
+    if (s->device.get_last_error != NULL) {
+        text = s->device.get_last_error(&s->device);
+    }
     dls_error_report();
     PyObject *said = text != NULL ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text),
                                                          "replace")
@@ -359,9 +362,16 @@ take_stream(const dls_reading *reading, PyObject *capsule, stream *s)
         s->host = *from;
         from->release = NULL;
     }
-    return s->host.release == NULL && s->device.release == NULL
-               ? dls_arrow_fail_released(reading)
-               : 0;
+    if (s->host.release == NULL && s->device.release == NULL) {
+        return dls_arrow_fail_released(reading);
+    }
+    bool asks = s->on_device
+                    ? s->device.get_schema != NULL && s->device.get_next != NULL
+                    : s->host.get_schema != NULL && s->host.get_next != NULL;
+    return asks ? 0
+                : dls_reading_fail(reading,
+                                   "its stream has no get_schema or get_next; the "
+                                   "producer has to be corrected");
 }
 
 /* The type is judged before a chunk is asked for: to give one may run a query. */

@@ -70,10 +70,14 @@ dls_dict_fail_type(const dls_reading *reading, const dls_dict_value *v)
     return fail_shown(reading, v, PyObject_GetAttrString(type, "__name__"));
 }
 
+/* A container is named by its type: what lies in it may be deeper than any stack. */
 int
 dls_dict_fail_value(const dls_reading *reading, const dls_dict_value *v)
 {
-    return fail_shown(reading, v, PyUnicode_FromFormat("%R", v->value));
+    bool container = PyTuple_Check(v->value) || PyList_Check(v->value)
+                     || PyDict_Check(v->value);
+    return container ? dls_dict_fail_type(reading, v)
+                     : fail_shown(reading, v, PyUnicode_FromFormat("%R", v->value));
 }
 
 /* --- numbers -------------------------------------------------------------- */
@@ -404,7 +408,9 @@ dls_dict_read_pair(dls_reading *reading)
                                              reading->row->data);
     Py_ssize_t size = PySequence_Size(pair.value);
     if (size != 2) {
-        return size < 0 ? -1 : dls_dict_fail_value(reading, &pair);
+        return size < 0 ? -1
+                        : fail_shown(reading, &pair,
+                                     PyUnicode_FromFormat("%zd values", size));
     }
     /* The sequence may make its items on the spot: each is asked for once, and the
      * address last, because giving it away can pin the memory for good. */

@@ -160,6 +160,11 @@ def test_C5_bytes_in_lists():
 TENSORS = {
     "in order": ({"shape": [2, 3]}, (2, 3), lambda a, b: 3 * a + b),
     "named": ({"shape": [2, 3], "dim_names": ["C", "D"]}, (2, 3), lambda a, b: 3 * a + b),
+    "with brackets in the names": (
+        {"shape": [2, 3], "dim_names": ["C[" * 9, "D[" * 9], "more": [{}, [[]]]},
+        (2, 3),
+        lambda a, b: 3 * a + b,
+    ),
     "transposed": ({"shape": [2, 3], "permutation": [1, 0]}, (3, 2), lambda a, b: 3 * b + a),
 }
 

@@ -127,6 +127,15 @@ LIES = {
     "a tensor of floats": ("that do not fit", lambda c: fixed(c, b'{"shape": [2.0, 3.0]}')),
     "a tensor of bools": ("that do not fit", lambda c: fixed(c, b'{"shape": [6, true]}')),
     "a tensor of a text": ("that do not fit", lambda c: fixed(c, b'{"shape": "ab"}')),
+    "a tensor of lists in each other": ("that do not fit", lambda c: fixed(c, 90_000 * b"[")),
+    "a shape of lists in each other": (
+        "that do not fit",
+        lambda c: fixed(c, b'{"]": 0, "shape": ' + 90_000 * b'["]",' + b"0"),
+    ),
+    "a tensor of objects in each other": (
+        "that do not fit",
+        lambda c: fixed(c, 90_000 * b'{"shape":'),
+    ),
     "a permutation twice": (
         "that do not fit",
         lambda c: fixed(c, json.dumps({"shape": [2, 3], "permutation": [0, 0]}).encode()),
@@ -214,6 +223,48 @@ def test_a_callback_that_fails_is_told_and_all_is_given_back(where, error, on_de
     x = made.of_stream(count, made.stream(count, type_, chunks, error=error, on_device=on_device))
     said = "error 5" if error is None else "the disk is full" if error[0] < 128 else "\ufffd\ufffd"
     refused(x, f"could not give the values: {said}", count, order="C")
+
+
+@pytest.mark.parametrize("where", ["schema", "first"])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_a_stream_without_a_text_of_errors_has_its_code(on_device, where):
+    """That of a device was called, at address 0."""
+    count = Count()
+    type_ = 5 if where == "schema" else schema(count, "l")
+    given = made.stream(count, type_, [5], on_device=on_device)
+    given.get_last_error = None
+    refused(made.of_stream(count, given), "could not give the values: error 5", count)
+
+
+@pytest.mark.parametrize("missing", ["get_schema", "get_next"])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_a_stream_that_lacks_a_function_is_refused(on_device, missing):
+    count = Count()
+    given = made.stream(count, schema(Count(), "l"), [], on_device=on_device)
+    setattr(given, missing, None)
+    said = f"its stream has no get_schema or get_next; {CORRECTED}"
+    refused(made.of_stream(count, given), said, count)
+
+
+def test_a_stack_that_is_full_is_no_fault_of_the_parameters():
+    """Near the limit of recursion they cannot be parsed, and the same array is right elsewhere."""
+    count = Count()
+    parameters = b'{"shape": ' + 8 * b"[" + b"2, 3" + 8 * b"]" + b"}"
+    x = made.of_array(count, *fixed(count, parameters))
+    raised = []
+
+    def deeper():
+        try:
+            deeper()
+        except RecursionError:
+            if not raised:
+                try:
+                    dlshim.from_dlpack(x)
+                except BaseException as error:
+                    raised.append(error)
+
+    deeper()
+    assert [type(error) for error in raised] == [RecursionError]
 
 
 def test_a_stream_serves_once():

@@ -50,6 +50,9 @@ class Index:
 
 # --- refused ----------------------------------------------------------------------------
 
+#: Lists and tuples in each other, deeper than any stack: they cannot be shown.
+DEEP: list[Any] = functools.reduce(lambda inner, _: [(inner,)], range(50_000), [])
+
 #: What is wrong, the changed entries, and words of the message.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "no version": ({"version": DROP}, "version.*missing"),
@@ -83,14 +86,22 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "too few strides": ({"strides": (4,)}, "strides.*1 entries"),
     "no multiple": ({"strides": (13, 4)}, r"strides\[0\] is 13 bytes"),
     "huge strides": ({"strides": (2**62, 2**62)}, "overflow"),
+    "deep version": ({"version": DEEP}, "version.*list"),
+    "deep shape": ({"shape": DEEP}, "shape.*tuple"),
+    "deep typestr": ({"typestr": DEEP}, "typestr.*list"),
+    "deep strides": ({"strides": (DEEP, DEEP)}, "strides.*list"),
+    "deep data": ({"data": DEEP}, "data.*pair.*1 values"),
+    "deep address": ({"data": (DEEP, False)}, "data.*address.*list"),
+    "deep stream": ({"stream": DEEP}, "stream.*list"),
+    "deep fields": ({"typestr": "|V4", "descr": [("x", DEEP)]}, "struct"),
     "no data": ({"data": DROP}, "data.*missing"),
     "data None": ({"data": None}, "data.*missing"),
     "a bare address": ({"data": ADDRESS}, "data.*pair.*int"),
     "data of text": ({"data": "ab"}, "data.*pair.*str"),
     "a buffer": ({"data": b"ab"}, "data.*pair.*bytes"),
     "no sequence": ({"data": Sized()}, "data.*pair"),
-    "short data": ({"data": (ADDRESS,)}, "data.*pair"),
-    "long data": ({"data": (ADDRESS, False, 0)}, "data.*pair"),
+    "short data": ({"data": (ADDRESS,)}, "data.*pair.*not 1 values"),
+    "long data": ({"data": (ADDRESS, False, 0)}, "data.*pair.*not 3 values"),
     "address of a wrong type": ({"data": ("x", False)}, "data.*address.*str"),
     "address None": ({"data": (None, False)}, "data.*address.*NoneType"),
     "address of a bool": ({"data": (True, False)}, "data.*address.*bool"),
