@@ -29,6 +29,16 @@ public:
     }
     Taken(const Taken &) = delete;
 
+    /* float32 in host memory: else the loop would read beside the array. */
+    const Taken &checked() const {
+        const DLTensor &x = managed->dl_tensor;
+        if (x.dtype.code != kDLFloat || x.dtype.bits != 32 || x.dtype.lanes != 1
+            || x.device.device_type != kDLCPU) {
+            throw py::type_error("float32 in host memory is wanted");
+        }
+        return *this;
+    }
+
     template <typename Visit>
     void each(Visit visit, int axis = 0, int64_t at = 0) const {
         const DLTensor &x = managed->dl_tensor;
@@ -53,8 +63,10 @@ private:
 PYBIND11_MODULE(kernel_pybind11, m) {
     m.def("total", [](py::capsule x) {
         double sum = 0;
-        Taken(x).each([&](float value) { sum += value; });
+        Taken(x).checked().each([&](float value) { sum += value; });
         return sum;
     });
-    m.def("add_one", [](py::capsule x) { Taken(x).each([](float &value) { value += 1; }); });
+    m.def("add_one", [](py::capsule x) {
+        Taken(x).checked().each([](float &value) { value += 1; });
+    });
 }

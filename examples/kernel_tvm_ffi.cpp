@@ -12,18 +12,30 @@
 
 namespace ffi = tvm::ffi;
 
-/* Calls visit(i, element) for each element, in row-major order. */
 template <typename T, typename Visit>
-static void each(ffi::TensorView x, Visit visit, int axis = 0, int64_t at = 0, int64_t *i = nullptr) {
-    int64_t first = 0;
-    i = i ? i : &first;
+static void each_from(ffi::TensorView x, Visit &visit, int axis, int64_t at, int64_t *i) {
     if (axis == x.ndim()) {
         visit((*i)++, static_cast<T *>(x.data_ptr())[at]);
         return;
     }
     for (int64_t n = 0; n < x.size(axis); n++) {
-        each<T>(x, visit, axis + 1, at + n * x.stride(axis), i);
+        each_from<T>(x, visit, axis + 1, at + n * x.stride(axis), i);
     }
+}
+
+/* Other elements, or memory of a device: a loop over floats would read beside the array. */
+static void check(ffi::TensorView x, int code, int bits) {
+    const DLDataType has = x.dtype();
+    if (has.code != code || has.bits != bits || has.lanes != 1 || x.device().device_type != kDLCPU) {
+        TVM_FFI_THROW(TypeError) << (bits == 32 ? "float32" : "bfloat16") << " in host memory is wanted";
+    }
+}
+
+/* Calls visit(i, element) for each element, in row-major order. */
+template <typename T, typename Visit> static void each(ffi::TensorView x, Visit visit) {
+    int64_t i = 0;
+    check(x, sizeof(T) == 4 ? kDLFloat : kDLBfloat, 8 * sizeof(T));
+    each_from<T>(x, visit, 0, 0, &i);
 }
 
 /* New memory: by the allocator of the caller's library. */
@@ -45,6 +57,10 @@ static void add_one(ffi::TensorView x) {
 
 /* The output is the last argument, as most kernels have it. */
 static void add(ffi::TensorView a, ffi::TensorView b, ffi::TensorView out) {
+    check(out, kDLFloat, 32);
+    if (!out.IsContiguous() || a.numel() != out.numel() || b.numel() != out.numel()) {
+        TVM_FFI_THROW(ValueError) << "three arrays of one size are wanted, the last of them row-major";
+    }
     float *to = static_cast<float *>(out.data_ptr());
     each<float>(a, [&](int64_t i, float value) { to[i] = value; });
     each<float>(b, [&](int64_t i, float value) { to[i] += value; });

@@ -166,10 +166,16 @@ def _ctypes(path: Path) -> SimpleNamespace:
     library.total.restype = ctypes.c_double
     arguments = [ctypes.c_void_p, ctypes.c_ssize_t]
     library.total.argtypes = library.add_one.argtypes = arguments
-    return SimpleNamespace(
-        total=lambda x: library.total(x.data_ptr(), x.size),
-        add_one=lambda x: library.add_one(x.data_ptr(), x.size),
-    )
+
+    def of(function: Any) -> Callable[[Any], Any]:
+        def call(x: Any) -> Any:
+            if str(x.dtype) != "float32":
+                raise TypeError(f"x has dtype {x.dtype}, not float32")
+            return function(x.data_ptr(), x.size)
+
+        return call
+
+    return SimpleNamespace(total=of(library.total), add_one=of(library.add_one))
 
 
 def functions(folder: Path) -> SimpleNamespace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
+import numpy as np
 import pytest
 
 import dlshim
@@ -118,3 +119,35 @@ def test_results_outlive_all(f, library):
     del results
     gc.collect()
     assert (values(twice) == 2 * VALUES).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "uint8", "float16"])
+def test_no_example_reads_elements_of_another_dtype(f, dtype):
+    """They are written for float32, which they took for granted, and read behind the array."""
+    x, good = np.ones((2, 3), dtype), np.ones((2, 3), "f4")
+    calls = {
+        "twice": lambda: dlshim.kernel(f.tvm.twice)(x),
+        "total": lambda: dlshim.kernel(f.tvm.total)(x),
+        "add_one": lambda: dlshim.kernel(f.tvm.add_one)(x),
+        "add, in": lambda: dlshim.kernel(f.tvm.add)(good, x, np.ones((2, 3), "f4")),
+        "add, out": lambda: dlshim.kernel(f.tvm.add)(good, good, x),
+        "negative": lambda: dlshim.kernel(f.tvm.negative)(x),
+        "ctypes": lambda: dlshim.kernel(f.ctypes.total, takes="tensor", order="C")(x),
+    }
+    if f.nanobind is not None:
+        calls["nanobind"] = lambda: dlshim.kernel(f.nanobind.total)(x)
+    if f.pybind11 is not None:
+        calls["pybind11"] = lambda: dlshim.kernel(f.pybind11.total, takes="capsule")(x)
+        calls["pybind11, out"] = lambda: dlshim.kernel(f.pybind11.add_one, takes="capsule")(x)
+    for name, call in calls.items():
+        with pytest.raises(TypeError):
+            print(name, call())
+    assert (x == 1).all()
+
+
+def test_an_output_of_another_size_is_not_written(f):
+    good = np.ones((2, 3), "f4")
+    for wrong in (np.ones(5, "f4"), np.ones((3, 2), "f4").T, np.ones((2, 3), "f4")[:, ::-1]):
+        with pytest.raises(ValueError, match="one size"):
+            dlshim.kernel(f.tvm.add)(good, good, wrong)
+        assert (wrong == 1).all()
