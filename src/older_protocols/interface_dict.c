@@ -408,9 +408,10 @@ dls_dict_read_pair(dls_reading *reading)
                                              reading->row->data);
     Py_ssize_t size = PySequence_Size(pair.value);
     if (size != 2) {
-        return size < 0 ? -1
-                        : fail_shown(reading, &pair,
-                                     PyUnicode_FromFormat("%zd values", size));
+        return size < 0
+                   ? -1
+                   : fail_shown(reading, &pair,
+                                PyUnicode_FromFormat("a sequence of length %zd", size));
     }
     /* The sequence may make its items on the spot: each is asked for once, and the
      * address last, because giving it away can pin the memory for good. */
