@@ -37,8 +37,13 @@ def jax_array(tensor: Tensor) -> Any:
 
 
 def tensorflow_tensor(tensor: Tensor) -> Any:
-    """``tensorflow.experimental.dlpack.from_dlpack``, which takes capsules."""
-    return sys.modules["tensorflow"].experimental.dlpack.from_dlpack(to_capsule(tensor))
+    """``tensorflow.experimental.dlpack.from_dlpack``, which takes capsules.
+
+    TensorFlow takes any memory, and its first operation on memory that is not aligned to 64 bytes
+    ends the process.
+    """
+    capsule = to_capsule(tensor, align=64)
+    return sys.modules["tensorflow"].experimental.dlpack.from_dlpack(capsule)
 
 
 def paddle_tensor(tensor: Tensor) -> Any:

@@ -126,7 +126,7 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     elif upgraded.result != "works" and not (facts.kind == "tensor" and bare.result == "works"):
         if option := cure_of(facts, row, upgraded):
             cure = _call(row, option)
-    elif bare.result != "works" and not ours:
+    elif (bare.result != "works" and not ours) or _is_unaligned(facts, row, bare):
         cure = _call(row)
     what = _what(facts, row, bare if bare.result == "works" else upgraded)
     if isinstance(option, Option) and (narrowed := _narrowed(_cured(facts, option), row)):
@@ -195,7 +195,8 @@ def _call(row: Known, option: str = "") -> str:
     function = row.name if "," not in row.name else "f"
     if option in BUFFERS:
         return f"{function}({option})"
-    return f"{function}(dlshim.{ours}({', '.join(filter(None, ('x', option)))}))"
+    aligned = Option("align", row.alignment) if row.alignment else ""
+    return f"{function}(dlshim.{ours}({', '.join(filter(None, ('x', option, aligned)))}))"
 
 
 def _cured(facts: Facts, option: Option) -> Facts:
@@ -222,11 +223,23 @@ def _loses_mark(facts: Facts, row: Known, outcome: Outcome) -> bool:
     return bool(readonly and unmarked and outcome.copied is False)
 
 
+def _is_unaligned(facts: Facts, row: Known, outcome: Outcome) -> bool:
+    """Whether it takes memory that it cannot compute with."""
+    held = outcome.result == "works" and not outcome.copied
+    aligned_to = facts.aligned_to or row.alignment
+    return held and aligned_to < row.alignment and 0 not in (facts.shape or ())
+
+
 def _what(facts: Facts, row: Known, outcome: Outcome) -> str:
     said = []
     if outcome.copied is not None:
         keeps = "owns its memory" if outcome.copied else "keeps the memory of x alive"
         said.append(f"the result {keeps}")
+    if _is_unaligned(facts, row, outcome):
+        said.append(
+            f"without align={row.alignment} its first operation ends the process: the memory is "
+            f"aligned to {facts.aligned_to} bytes"
+        )
     if _loses_mark(facts, row, outcome):
         lost = "the read-only mark is lost" if facts.readonly else "such arrays never change"
         said.append(f"{lost}, the consumer may write to this memory")

@@ -155,7 +155,9 @@ class Facts:
                 continue
             said.add(library.key)
             if consumer.wants == "capsule":
-                yield f"{library.title} takes raw capsules only: give it ``dlshim.to_capsule(x)``."
+                bytes_ = max(row.alignment for row in asks_as(consumer))
+                call = f"dlshim.to_capsule(x, align={bytes_})" if bytes_ else "dlshim.to_capsule(x)"
+                yield f"{library.title} takes raw capsules only: give it ``{call}``."
             if consumer.since:
                 yield f"{span(library.title, (), consumer.since)} takes no DLPack objects."
             for since, until, asked in self.asks(consumer):

@@ -229,6 +229,9 @@ class Known:
     #: It does not heed READ_ONLY, and dlshim warns (HEEDS_NOT of libraries.def).
     warned: bool = False
     memory: str = SHARES
+    #: It takes any memory, and its first operation on memory that is not so aligned (in bytes) ends
+    #: the process.
+    alignment: int = 0
     buffer_first: bool = False
     bare_buffer: bool = False
     converts: bool = False

@@ -27,6 +27,14 @@ FAULTS = (
     ),
     Fault(
         "tensorflow",
+        "computes with memory that is not aligned to 64 bytes",
+        "kills",
+        since=(2, 2),
+        upgraded="align=64",
+        source="tensorflow/tensorflow#36862",
+    ),
+    Fault(
+        "tensorflow",
         "calls immutable arrays writable",
         "wrong",
         since=(2, 2),
@@ -54,6 +62,7 @@ _TENSORFLOW = spans(
         supports_negative=False,
         dtypes=PLAIN - BOOL | BF16,
         limits=("dtype", "strides"),
+        alignment=64,
         raises=("InvalidArgumentError", "RuntimeError"),
     ),
     ((2, 13), {"dtypes": PLAIN | BF16}),

@@ -123,6 +123,23 @@ def test_a_class_whose_module_is_no_name(module):
     assert importer_of(cls) is None
 
 
+@pytest.mark.parametrize("start", range(0, 64, 4))
+@pytest.mark.parametrize("count", [0, 1, 6])
+def test_tensorflow_is_given_aligned_memory(module, start, count):
+    """It computes with no other, and says so by ending the process; what is aligned is shared."""
+    room = np.arange(64, dtype="f4")
+    first = -room.ctypes.data % 64 // 4 + start // 4
+    x = room[first : first + count]
+    dlpack = types.SimpleNamespace(from_dlpack=lambda capsule: dlshim.from_dlpack(capsule))
+    module("tensorflow", experimental=types.SimpleNamespace(dlpack=dlpack))
+    tensor = dlshim.from_dlpack(x)
+    given = importer_of(made("tensorflow.python.framework.ops"))(tensor)
+    assert given.numpy().tolist() == x.tolist() and given.shape == x.shape
+    if count:
+        assert given.data_ptr() % 64 == 0
+        assert (given.data_ptr() == x.ctypes.data) is (start == 0)
+
+
 def test_libraries_by_their_rows(module):
     seen = []
     numpy = types.SimpleNamespace(from_dlpack=lambda x: seen.append(("jax", type(x))))

@@ -6,6 +6,7 @@ That the tables are right is for tests/interop, which compares every verdict wit
 from __future__ import annotations
 
 import array
+import ctypes
 import itertools
 import mmap
 import pickle
@@ -112,7 +113,8 @@ def test_who_takes_capsules_is_not_seen():
     for x in (floats(1, 2, 3)[::-1], dlshim.upgrade(floats(1, 2, 3)[::-1], order="auto")):
         verdict = one(x, "tensorflow", export=True)
         assert (verdict.upgraded.result, verdict.upgraded.by) == ("refused", "dlshim")
-        assert verdict.cure.endswith('(dlshim.to_capsule(x, order="C"))')
+        assert verdict.cure.endswith('(dlshim.to_capsule(x, order="C", align=64))')
+        assert "ends the process" not in verdict.what  # a copy is aligned
 
 
 def test_consumers_that_bear_all_strides_get_no_copy_by_order_auto():
@@ -183,7 +185,23 @@ def test_read_only_memory(pretended):
 def test_a_capsule_is_wanted():
     verdict = one(floats(1, 2), "tensorflow")
     assert verdict.bare.result == "refused"
-    assert verdict.cure == "tensorflow.experimental.dlpack.from_dlpack(dlshim.to_capsule(x))"
+    call = "tensorflow.experimental.dlpack.from_dlpack(dlshim.to_capsule(x, align=64))"
+    assert verdict.cure == call
+
+
+@pytest.mark.parametrize("kind", ["array", "capsule"])
+def test_memory_that_tensorflow_cannot_compute_with(kind):
+    """It takes it; its first operation then ends the process."""
+    room = bytearray(192)
+    first = -ctypes.addressof(ctypes.c_char.from_buffer(room)) % 64
+    for start, count in ((0, 4), (4, 4), (32, 4), (4, 0)):
+        x = memoryview(room)[first + start : first + start + 4 * count].cast("f")
+        x = dlshim.to_capsule(x) if kind == "capsule" else x
+        verdict = one(x, "tensorflow", export=True)
+        aligned = start == 0 or count == 0
+        assert ("first operation ends the process" in verdict.what) is not aligned, (start, count)
+        wants = "" if aligned and kind == "capsule" else "align=64"
+        assert wants in verdict.cure and bool(verdict.cure) == bool(wants), (start, verdict)
 
 
 def test_an_element_type_that_the_consumer_has_not():

@@ -85,8 +85,18 @@ ROWS = (
         cures=(
             'consumer(dlshim.upgrade(x, order="C"))',
             "consumer(dlshim.upgrade(x.reshape(-1)))  # pyarrow.Array, of more dimensions",
-            'consumer(dlshim.to_capsule(x, order="C"))  # TensorFlow',
+            'consumer(dlshim.to_capsule(x, order="C", align=64))  # TensorFlow',
         ),
+    ),
+    Message(
+        "aligned",
+        patterns=(r"Check failed: IsAligned\(\)",),
+        versions="TensorFlow",
+        cause=(
+            "The first operation of TensorFlow on memory that is not aligned to 64 bytes ends the "
+            "process. It takes such memory without a word."
+        ),
+        cures=("consumer(dlshim.to_capsule(x, align=64))  # copied only if needed",),
     ),
     Message(
         "odd-strides",

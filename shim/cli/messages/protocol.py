@@ -17,7 +17,7 @@ ROWS = (
             "A capsule can be used only once. dlshim.upgrade(capsule), made before that, can be "
             "used often."
         ),
-        cures=("consumer(dlshim.to_capsule(x))  # x: the array, not its capsule",),
+        cures=("consumer(dlshim.to_capsule(x, align=64))  # x: the array, not its capsule",),
     ),
     Message(
         "keyword",
@@ -113,7 +113,7 @@ ROWS = (
         patterns=("TFE_FromDlpackCapsule",),
         versions="TensorFlow",
         cause="The consumer takes only raw capsules of DLPack 0.x.",
-        cures=("consumer(dlshim.to_capsule(x))",),
+        cures=("consumer(dlshim.to_capsule(x, align=64))",),
     ),
     Message(
         "nanobind",
