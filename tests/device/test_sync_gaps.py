@@ -259,6 +259,64 @@ def check_torch_during_a_capture(drv: Driver) -> None:
             scene.ends()
 
 
+#: What captures, which stream is torch's current one, what is said of the stream; what torch is
+#: passed, and whether a reader on L is right then.  None: the export is refused, and torch not
+#: called.
+OF_TORCH: dict[str, tuple[str, str, dict[str, Any], int | None, bool]] = {
+    "no capture": ("", "P", {}, 1, True),
+    "P captures": ("P", "P", {}, -1, False),
+    "another blocking stream captures": ("O", "P", {}, -1, False),
+    "P is L": ("", "L", {}, 1, True),
+    "P is L, and another blocking stream captures": ("O", "L", {}, 1, False),
+    "None": ("", "P", {"stream": None}, 1, True),
+    "None, and P captures": ("P", "P", {"stream": None}, None, False),
+    "None, and another blocking stream captures": ("O", "P", {"stream": None}, None, False),
+}
+
+
+@checks.only_on(*CAPTURES)
+def check_what_torch_is_passed_where_no_stream_is_named(drv: Driver) -> None:
+    """An omitted stream is None (S3), and a capture that works bare is not broken (S14)."""
+    for torch, (case, row) in itertools.product((fake.Torch29, fake.TorchLike), OF_TORCH.items()):
+        captures, current, asked, passed, right = row
+        with CUDA.imported():
+            scene = Scene(drv)
+            streams = {"P": scene.p, "L": 1, "O": drv.stream_new(0, True, name="O")}
+            p = CUDA.current["torch"].handle = streams[current]
+            x = fake.named(torch)(drv, p)
+            assert not x.write()
+            if captures:
+                drv.capture_begin(streams[captures], "relaxed")
+            give = dlshim.upgrade(x).__dlpack__
+            if passed is None:
+                with pytest.raises(BufferError, match=CAPTURE_REFUSED):
+                    give(max_version=(1, 0), **asked)
+                assert not x.keywords, case
+            else:
+                capsule = give(max_version=(1, 0), **asked)
+                assert x.keywords[-1]["stream"] == passed, case
+                del capsule
+            if captures:
+                assert drv.capture_state(streams[captures]) == "active", case
+                drv.capture_end(streams[captures])
+            if right:
+                assert not drv.read(1, x.address), case
+            CUDA.current["torch"].handle = 1
+            scene.ends()
+
+
+@checks.only_on(*CAPTURES)
+def check_a_torch_whose_stream_cannot_be_told_is_passed_minus_one(drv: Driver) -> None:
+    """No real torch is such: its arrays are there, and torch.cuda is not imported."""
+    for torch in (fake.Torch29, fake.TorchLike):
+        for asked, passed in (({}, -1), ({"stream": None}, 1)):
+            scene = Scene(drv)
+            x = scene.array(fake.named(torch))
+            dlshim.upgrade(x).__dlpack__(max_version=(1, 0), **asked)
+            assert x.keywords[-1]["stream"] == passed, (torch, asked)
+            scene.ends()
+
+
 @checks.only_on(*CAPTURES)
 def check_torchs_current_stream_in_a_capture(drv: Driver) -> None:
     """A non-blocking P, which no probe of L sees: torch says that it is its current stream."""
