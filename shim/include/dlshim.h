@@ -100,6 +100,12 @@ typedef struct {
                               void (*deleter)(void *), const dlshim_stream *);
 } dlshim_table;
 
+#ifdef __cplusplus /* with its own cast: projects have C's among the warnings */
+#define DLSHIM_SEEN_AS_(type, value) reinterpret_cast<type>(value)
+#else
+#define DLSHIM_SEEN_AS_(type, value) ((type)(value))
+#endif
+
 #if defined(__GNUC__)
 #define DLSHIM_LOAD_(at) __atomic_load_n(&(at), __ATOMIC_ACQUIRE)
 #define DLSHIM_STORE_(at, value) __atomic_store_n(&(at), (value), __ATOMIC_RELEASE)
@@ -166,7 +172,7 @@ dlshim_fetch_(const dlshim_table *volatile *known)
     PyObject *package = PyImport_ImportModule("dlshim");
     PyObject *capsule = package ? PyObject_GetAttrString(package, "_c_api_v1") : NULL;
     if (capsule && PyCapsule_IsValid(capsule, name)) {
-        table = (const dlshim_table *)PyCapsule_GetPointer(capsule, name);
+        table = DLSHIM_SEEN_AS_(const dlshim_table *, PyCapsule_GetPointer(capsule, name));
     }
     Py_XDECREF(capsule);
     if (table && (table->abi != DLSHIM_ABI || table->size < sizeof(dlshim_table))) {
@@ -216,7 +222,8 @@ typedef struct {
     dlshim_array array;
 } dlshim_layout_;
 #define DLSHIM_READ_(to, tensor, member) \
-    memcpy((to), (const char *)(tensor) + offsetof(dlshim_layout_, member), sizeof *(to))
+    memcpy((to), DLSHIM_SEEN_AS_(const char *, tensor) + offsetof(dlshim_layout_, member), \
+           sizeof *(to))
 
 /* The memory of a tensor that dlshim_import gave, and its flags (NULL: not asked); shape and
  * strides stay the tensor's. */
@@ -232,7 +239,8 @@ dlshim_look(const struct DLManagedTensorVersioned *tensor, uint64_t *flags)
 }
 
 /* Give back a tensor that is yours, on any thread; NULL is allowed.  A deleter that is written in
- * Python may lose an exception that is pending. */
+ * Python may lose an exception that is pending, and may call your functions: where your object has
+ * the tensor, write NULL or the next one there first. */
 static inline void
 dlshim_release(struct DLManagedTensorVersioned *tensor)
 {
