@@ -74,9 +74,11 @@ enum {
     DLS_ENOMEM = -4,   /* MemoryError */
     DLS_ECOPY = -5,    /* CopyRequiredError: copy=False, but one is needed */
     DLS_ERUNTIME = -6, /* RuntimeError: a device reports an error of the program */
-    /* BufferErrors for which an option of upgrade helps: */
-    DLS_EOPTION = -7, /* the text names it */
-    DLS_EREADY = -8   /* stream=-1, where the data are ready; errors.c adds the words */
+    DLS_EOPTION = -7,  /* BufferError: the text names an option of upgrade that helps */
+    /* BufferErrors for which an option may help: whoever needs the driver knows which.
+     */
+    DLS_ENODRIVER = -8, /* there is no driver, or it has no device */
+    DLS_ECAPTURE = -9   /* a graph capture is running */
 };
 
 typedef struct {

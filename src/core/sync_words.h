@@ -158,10 +158,11 @@ typedef struct {
 typedef struct {
     dls_task task;
     dls_producer_stream p;
-    uint64_t s;     /* as the driver takes it; L for None */
-    bool has_s;     /* false: the host is the reader */
-    bool s_omitted; /* the consumer named no stream: L is only assumed (S14) */
-    uint8_t policy; /* DLS_UNKNOWN_* */
+    uint64_t s;      /* as the driver takes it; L for None */
+    bool has_s;      /* false: the host is the reader */
+    bool s_omitted;  /* the consumer named no stream: L is only assumed (S14) */
+    bool said_ready; /* stream=-1 was passed: a copy alone waits (S10) */
+    uint8_t policy;  /* DLS_UNKNOWN_* */
     dl_device device;
     const void *address; /* of element zero */
     /* Guarded releases (S22): the place, as the driver named it at the export. */

@@ -349,6 +349,10 @@ make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **gu
     Py_BEGIN_ALLOW_THREADS
     code = dls_sync_run_can_guard(&what, &err);
     Py_END_ALLOW_THREADS
+    if (code == DLS_ENODRIVER) {
+        return dls_refuse(x->state, DLS_EOPTION, x->source,
+                          "on_release=\"guard\": %s, or drop the option", err.text);
+    }
     if (code != DLS_OK) {
         return dls_refuse_error(x->state, x->source, &err);
     }

@@ -92,7 +92,7 @@ call_allocator(const dls_exchange *x, dl_device device, int64_t bytes)
     dls_refuse(
         x->state, DLS_EOPTION, x->source,
         "the library of like= gave no memory for the %lld bytes of the copy (%s); "
-        "free some on device (%d, %d), or pass device= instead",
+        "free some on device (%d, %d), or drop like=: device= says where, and no more",
         (long long)bytes, err.text, (int)device.device_type, (int)device.device_id);
     return NULL;
 }
@@ -131,7 +131,7 @@ like_allocate(const dls_exchange *x, const wanted_memory *wanted, dls_hold *hold
     Py_END_ALLOW_THREADS
     /* mutant: capture of a library */
     if (captures) {
-        return dls_refuse(x->state, DLS_EOPTION, x->source, "%s", DLS_CAPTURE_REFUSAL);
+        return dls_refuse(x->state, DLS_ECAPTURE, x->source, "%s", DLS_CAPTURE_REFUSAL);
     }
     dl_managed_tensor_versioned *managed = call_allocator(
         x, device, wanted->bytes + wanted->align - 1);

@@ -63,8 +63,8 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
                         "driver (error 34); take its folder out of the library path");
     case GPU_NO_DEVICE:
     case GPU_INVALID_DEVICE:
-        return dls_fail(err, DLS_EREADY, "CUDA: the driver finds no device (error %d)",
-                        result);
+        return dls_fail(err, DLS_ENODRIVER,
+                        "CUDA: the driver finds no device (error %d)", result);
     case CU_NOT_INITIALIZED: /* the code of cuInit if the parent process called it */
         return fail_child(err);
     default:
@@ -82,7 +82,7 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
     void *library = dls_loader_find(library_names, false);
     *lasting = library != NULL;
     if (library == NULL) {
-        return dls_fail(err, DLS_EREADY,
+        return dls_fail(err, DLS_ENODRIVER,
                         "CUDA: no driver (%s) can be loaded here: install it",
                         library_names[0]);
     }

@@ -448,7 +448,7 @@ check_capture(const dls_place *place, uint64_t s, dls_error *err)
     bool captures = dls_gpu_captures(place, legacy)
                     || (s != legacy && dls_gpu_captures(place, s));
     /* mutant: capture before a copy */
-    return captures ? dls_fail(err, DLS_EOPTION, "%s", DLS_CAPTURE_REFUSAL) : DLS_OK;
+    return captures ? dls_fail(err, DLS_ECAPTURE, "%s", DLS_CAPTURE_REFUSAL) : DLS_OK;
 }
 
 int
@@ -460,9 +460,6 @@ dls_copy_target_find(dl_device to, uint64_t s, const void *source,
     dls_place *place = &target->place;
     /* mutant: context of a copy */
     int code = driver->find_for_memory(s, to.device_id, source, place, err);
-    if (code == DLS_EREADY) { /* the data are not on that device: it would not help */
-        return err->code = DLS_EBUFFER;
-    }
     if (code != DLS_OK) {
         return code;
     }

@@ -348,7 +348,7 @@ fail_of_vendor(const dls_place *place, int result, const char *call, const char 
                         call, device_id, name, result);
     }
     if (!cuda && (result == GPU_NO_DEVICE || result == GPU_INVALID_DEVICE)) {
-        return dls_fail(err, DLS_EREADY,
+        return dls_fail(err, DLS_ENODRIVER,
                         "ROCm: the runtime finds no device %d (%s, %d)", device_id,
                         name, result);
     }
@@ -383,7 +383,7 @@ dls_gpu_check(const dls_place *place, int result, dls_call call, int device_id,
         return code;
     }
     if (dls_gpu_is_capture_error(result)) {
-        return dls_fail(err, DLS_EOPTION, "%s: %s (%s, %d): " DLS_CAPTURE_REFUSAL,
+        return dls_fail(err, DLS_ECAPTURE, "%s: %s (%s, %d): " DLS_CAPTURE_REFUSAL,
                         vendor, what, name, result);
     }
     if (result == GPU_INVALID_HANDLE) {

@@ -269,7 +269,7 @@ find(uint64_t stream, int device_id, const void *address, dls_place *place,
     }
     if (!dls_hip_is_mapped()) {
         return dls_fail(
-            err, DLS_EREADY,
+            err, DLS_ENODRIVER,
             "ROCm: no HIP runtime is in this process: import a library that brings it");
     }
     dls_hip_pointer pointer = {.device = -1};

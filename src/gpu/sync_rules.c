@@ -180,3 +180,22 @@ dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *facts)
     bool within = job->s_omitted && action == DLS_ACTION_EDGE && facts->p_captures;
     return within ? DLS_ACTION_NOTHING : DLS_ACTION_REFUSE_CAPTURE;
 }
+
+/* --- what to pass instead -------------------------------------------------- */
+
+const char *
+dls_sync_cure(const dls_sync_job *job)
+{
+    return job->said_ready ? "unknown_stream=\"same\"" : "stream=-1";
+}
+
+const char *
+dls_sync_cure_no_driver(const dls_sync_job *job)
+{
+    bool same_helps = job->p.known == DLS_P_UNKNOWN && job->policy != DLS_UNKNOWN_SAME;
+    if (!same_helps) {
+        return job->said_ready ? NULL : dls_sync_cure(job);
+    }
+    return job->said_ready ? "unknown_stream=\"same\" too"
+                           : "stream=-1, and for a copy unknown_stream=\"same\" too";
+}

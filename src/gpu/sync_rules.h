@@ -9,13 +9,16 @@
 #include "core/base.h"
 #include "core/sync_words.h"
 
-/* A sync that would break a graph capture is refused with this text, wherever that is
- * noticed (S14).  Inside the capture, a consumer on the capturing stream needs no sync.
- */
+/* A sync or a copy that would break a graph capture is refused with this text, wherever
+ * that is noticed (S14). */
 #define DLS_CAPTURE_REFUSAL                                                       \
     "a graph capture is running, and this export would break it; export outside " \
-    "the capture, or, for work inside it, give the capturing stream both as "     \
-    "stream= and as producer_stream=, or stream=-1"
+    "the capture"
+/* What is said after it of a sync, which a consumer on the capturing stream does not
+ * need inside the capture.  A copy is refused there in any case. */
+#define DLS_CAPTURE_OPTIONS                                                       \
+    ", or, for work inside it, give the capturing stream both as stream= and as " \
+    "producer_stream=, or stream=-1"
 
 dls_family dls_family_of(int32_t device_type);
 /* The family whose streams that memory has: CUDA for all memory of CUDA, ROCM for all
@@ -40,6 +43,12 @@ dls_action dls_sync_action_find(const dls_sync_job *job, const dls_sync_facts *f
 /* P as the task means it: L for EDGE_FROM_L and WAIT_L, and also if P is unknown and
  * unknown_stream="legacy"; else job->p. */
 dls_producer_stream dls_sync_job_producer_stream(const dls_sync_job *job);
+
+/* An option that the exchange was not given, and with which data that are ready anyway
+ * need no such job. */
+const char *dls_sync_cure(const dls_sync_job *job);
+/* The same where no driver can carry the job out.  NULL: no option would help. */
+const char *dls_sync_cure_no_driver(const dls_sync_job *job);
 
 /* The texts of the lists in core/sync_words.h. */
 DLS_EXTERN const char *const dls_family_names[DLS_FAMILIES];

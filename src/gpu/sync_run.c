@@ -157,21 +157,23 @@ typedef struct {
 /* --- refusals ------------------------------------------------------------- */
 
 static int
-refuse(dls_action action, dls_error *err)
+refuse(dls_action action, const dls_sync_job *job, dls_error *err)
 {
     switch (action) {
     case DLS_ACTION_REFUSE_CAPTURE:
-        return dls_fail(err, DLS_EOPTION, "%s", DLS_CAPTURE_REFUSAL);
+        return dls_fail(err, DLS_ECAPTURE, "%s", DLS_CAPTURE_REFUSAL);
     case DLS_ACTION_REFUSE_UNKNOWN:
         return dls_fail(
             err, DLS_EOPTION,
             "the producer's stream is not known, and "
             "unknown_stream=\"error\" was asked for; give producer_stream=, or "
-            "pass stream=-1");
+            "pass %s",
+            dls_sync_cure(job));
     default:
         return dls_fail(err, DLS_EOPTION,
                         "it cannot be synchronised on this device, whose streams "
-                        "dlshim does not know; wait for its work and pass stream=-1");
+                        "dlshim does not know; wait for its work and pass %s",
+                        dls_sync_cure(job));
     }
 }
 
@@ -322,7 +324,7 @@ do_other_place(const sync_run *run, dls_action action)
         return run->err->code;
     }
     int code = dls_gpu_captures(&other.place_p, run->driver->legacy)
-                   ? refuse(DLS_ACTION_REFUSE_CAPTURE, run->err)
+                   ? refuse(DLS_ACTION_REFUSE_CAPTURE, run->job, run->err)
                    : do_whole_device(&other, action);
     run->driver->leave(&saved);
     return code;
@@ -353,7 +355,7 @@ do_action(const sync_run *run, dls_action action)
         code = do_whole_device(run, action);
         return code == DLS_OK ? do_other_place(run, action) : code;
     default:
-        return refuse(action, run->err);
+        return refuse(action, run->job, run->err);
     }
 }
 
@@ -397,7 +399,7 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
     assert(err != NULL && job->task <= DLS_TASK_REFUSE);
     if (!dls_sync_run_needs_driver(job)) {
         dls_action action = action_without_driver(job);
-        return action == DLS_ACTION_NOTHING ? DLS_OK : refuse(action, err);
+        return action == DLS_ACTION_NOTHING ? DLS_OK : refuse(action, job, err);
     }
     dls_producer_stream p = dls_sync_job_producer_stream(job);
     sync_run run = {.driver = dls_driver_of(job->device.device_type),

@@ -118,6 +118,12 @@ find_device(const dls_reading *reading)
     Py_BEGIN_ALLOW_THREADS
     code = dls_pointer_device(address, device, &err);
     Py_END_ALLOW_THREADS
+    if (code == DLS_ENODRIVER) {
+        return dls_refuse(reading->state, DLS_EOPTION, reading->obj,
+                          "%s; assume_device= says where the memory lies, which the "
+                          "driver is asked: (2, 0) is the first CUDA device",
+                          err.text);
+    }
     if (code != DLS_OK) {
         return dls_refuse_error(reading->state, reading->obj, &err);
     }

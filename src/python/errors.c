@@ -15,8 +15,9 @@ class_of(dls_state *state, int code)
                                  [-DLS_ECOPY] = state->copy_required_error,
                                  [-DLS_ERUNTIME] = PyExc_RuntimeError,
                                  [-DLS_EOPTION] = PyExc_BufferError,
-                                 [-DLS_EREADY] = PyExc_BufferError};
-    assert(code <= DLS_EBUFFER && code >= DLS_EREADY);
+                                 [-DLS_ENODRIVER] = PyExc_BufferError,
+                                 [-DLS_ECAPTURE] = PyExc_BufferError};
+    assert(code <= DLS_EBUFFER && code >= DLS_ECAPTURE);
     return classes[code < DLS_OK ? -code : -DLS_EBUFFER]; /* 0: no code was set */
 }
 
@@ -110,7 +111,7 @@ dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...)
     if (message != NULL) {
         PyErr_SetObject(class_of(state, code), message);
         Py_DECREF(message);
-        bool option_helps = code == DLS_EOPTION || code == DLS_EREADY;
+        bool option_helps = code == DLS_EOPTION;
         if (name != NULL || option_helps) {
             set_attributes(state->names.about, name, state->names.option_helps,
                            option_helps ? Py_True : NULL);
@@ -159,11 +160,7 @@ dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err)
         PyErr_NoMemory();
         return -1;
     }
-    return dls_refuse(state, err->code, obj, "%s%s", err->text,
-                      err->code == DLS_EREADY
-                          ? "; if the data are on the device, and ready, pass "
-                            "stream=-1, and for a copy unknown_stream=\"same\" too"
-                          : "");
+    return dls_refuse(state, err->code, obj, "%s", err->text);
 }
 
 void

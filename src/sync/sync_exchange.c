@@ -316,7 +316,8 @@ dls_sync_sees_capture(dls_sync *sync)
 int
 dls_sync_raise_capture(dls_state *state, PyObject *source)
 {
-    return dls_refuse(state, DLS_EOPTION, source, "%s", DLS_CAPTURE_REFUSAL);
+    return dls_refuse(state, DLS_EOPTION, source, "%s",
+                      DLS_CAPTURE_REFUSAL DLS_CAPTURE_OPTIONS);
 }
 
 int
@@ -381,10 +382,30 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
         .has_s = sync->s.value != DLS_VALUE_WAIT
                  && (!none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM),
         .s_omitted = dls_sync_omits(sync) && !sync->from.request->supports_anything,
+        .said_ready = dls_stream_is_minus_one(sync->from.request->stream),
         .policy = sync->from.request->unknown_stream,
         .device = sync->from.device,
         .address = address_of(acquired),
     };
+}
+
+/* The job was not carried out.  Names the options that help beside those that the
+ * exchange was given.  Always -1. */
+static int
+refuse_job(dls_state *state, PyObject *source, const dls_sync_job *job,
+           const dls_error *err)
+{
+    const char *option = dls_sync_cure_no_driver(job);
+    if (err->code == DLS_ENODRIVER && option != NULL) {
+        return dls_refuse(state, DLS_EOPTION, source,
+                          "%s; if the data are on the device, and ready, pass %s",
+                          err->text, option);
+    }
+    if (err->code == DLS_ECAPTURE && !job->said_ready) {
+        return dls_refuse(state, DLS_EOPTION, source, "%s" DLS_CAPTURE_OPTIONS,
+                          err->text);
+    }
+    return dls_refuse_error(state, source, err);
 }
 
 int
@@ -400,7 +421,7 @@ dls_sync_run_job(dls_state *state, PyObject *source, const dls_sync_job *job)
     else {
         code = dls_sync_run(job, &err);
     }
-    return code == DLS_OK ? 0 : dls_refuse_error(state, source, &err);
+    return code == DLS_OK ? 0 : refuse_job(state, source, job, &err);
 }
 
 /* Carry out the rule's task.  0, or -1. */
@@ -752,6 +773,7 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_stre
         .p = p,
         .s = copy_stream,
         .has_s = true,
+        .said_ready = minus_one,
         .policy = x->request.unknown_stream,
         .device = tensor->device,
         .address = (const char *)tensor->data + tensor->byte_offset,
@@ -775,6 +797,7 @@ dls_copy_wait(const dls_exchange *x)
         /* The host reads, as where None was said. */
         .task = dls_sync_rule_find(from.family, DLS_PRODUCER_OLD, DLS_VALUE_NONE).task,
         .p = p,
+        .said_ready = true,
         .policy = x->request.unknown_stream,
         .device = device,
         .address = address_of(&x->acquired),

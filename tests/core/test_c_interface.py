@@ -13,12 +13,14 @@ import threading
 
 import pytest
 from core.test_alloc_failure import failing, numbers
+from core.test_cuda_interface import has_driver
 
 import dlshim
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import extension, gil
 from doubles.asking import live, versioned
+from doubles.cuda_interface import CudaOnly
 from doubles.producers import (
     P1,
     P2,
@@ -447,6 +449,17 @@ def test_device_memory_is_taken_by_those_only_who_ask_for_it(ext):
     assert x.keywords[-1]["stream"] == -1
     ext.take(x, device_type=CUDA, **{"stream.kind": STREAM, "stream.handle": 4096})
     assert x.keywords[-1]["stream"] == 4096
+
+
+def test_an_interface_of_ready_data_says_where_it_lies_without_a_driver(ext):
+    """Without a driver nobody else knows the device of an address."""
+    if has_driver():
+        pytest.skip("this machine has a CUDA driver")
+    x, ready = CudaOnly(address=4096), {"stream.kind": READY, "device_type": -1}
+    for call in (ext.take, ext.lend):
+        with pytest.raises(BufferError, match=r"assume_device= says .* takes such options\)$"):
+            call(x, **ready)
+        assert call(dlshim.upgrade(x, assume_device=(CUDA, 0)), **ready)
 
 
 def test_a_host_type_that_turns_up_on_a_device(ext):

@@ -13,7 +13,7 @@ import pytest
 
 import dlshim
 from dlshim import UnsupportedObjectError
-from doubles import gil
+from doubles import advice, gil
 from doubles.producers import P1, P2
 
 LASTING = [3, 2.5, None, "text", [1, 2], (1, 2), {"a": 1}, object(), range(3), True, 1j]
@@ -199,3 +199,67 @@ def test_a_class_is_refused_and_its_objects_are_not():
         refusal(P1)
         refusal(int)
         assert dlshim.from_dlpack(P1()).ndim == 2
+
+
+# --- what the call was given already ----------------------------------------------------
+
+
+#: On the host, and on devices whose streams nobody knows.
+REFUSED = {
+    "bytes": lambda: b"12345678",
+    "ranges": lambda: range(3),
+    "negative": lambda: P2((4,), "int32", strides=(-1,), start=3),
+    "gaps": lambda: P2((2, 3), "int32", strides=(8, 2)),
+    "four bits": lambda: P2((4,), (0, 4, 1)),
+    "strings": lambda: memoryview(b"abcd").cast("c"),
+    "Metal": lambda: P2(device=(8, 0)),
+    "Metal, legacy": lambda: P1(device=(8, 0)),
+    "Metal, a capsule": lambda: P2(device=(8, 0)).__dlpack__(max_version=(1, 0)),
+    "oneAPI": lambda: P2(device=(14, 0)),
+}
+SAID = {
+    "stream": [-1, None, "wait"],
+    "producer_stream": [None, -1],
+    "unknown_stream": ["same", "error", "legacy"],
+    "device": [(1, 0), (8, 0), (14, 0)],
+    "like": [bytearray(1)],
+    "copy": [True, False],
+    "readonly": [True, False, "error", "copy", "share"],
+    "order": ["K", "C", "auto"],
+    "align": [4096],
+    "reinterpret": ["int64", "uint8", "bool"],
+    "assume_device": [(1, 0), (8, 0), (14, 0)],
+    "detach": [True],
+}
+
+
+def test_no_refusal_advises_what_the_call_was_given():
+    refused, again = advice.repeated(REFUSED, SAID)
+    assert again == []
+    assert refused > 1000, "the advice of refusals is looked at, and there are some"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "again"),
+    [
+        ("it is so; pass stream=-1", {"stream": -1}, ["stream=-1"]),
+        ("it is so; pass stream=-1", {"stream": 1}, []),
+        ('it is so; pass order="C"', {"order": "C"}, ["order='C'"]),
+        ("it is so; pass copy=True", {"copy": 1}, []),
+        ('it lies there; pass f(x, device="cpu")', {"device": (1, 0)}, ["device='cpu'"]),
+        ("copy=False was asked for; drop the option", {"copy": False}, []),
+        ("nothing is advised", {"copy": False}, []),
+    ],
+)
+def test_the_judge_of_advice(text, said, again):
+    assert advice.already_said(text, said) == again
+
+
+def test_the_option_that_is_left_for_ready_data_is_the_one_that_is_advised():
+    """A copy waits for the producer's stream, which nobody knows, where stream=-1 was given too."""
+    x, copies = P2(device=(2, 0)), {"assume_device": (1, 0), "align": 4096, "stream": -1}
+    with pytest.raises(
+        BufferError, match=r'; give producer_stream=, or pass unknown_stream="same"$'
+    ):
+        dlshim.from_dlpack(x, unknown_stream="error", **copies)
+    assert dlshim.from_dlpack(x, unknown_stream="same", **copies).device == (1, 0)

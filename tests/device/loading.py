@@ -17,6 +17,8 @@ from doubles.cuda_interface import CudaOnly, empty
 from doubles.producers import P2, P0ToDlpack, P1a
 
 __all__ = [
+    "AT",
+    "HANDLE",
     "P2",
     "CudaOnly",
     "Forked",

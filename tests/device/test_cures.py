@@ -6,11 +6,14 @@ the values.  tests/project/test_cure_texts.py says which message is cured here.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import dlshim
+from doubles import advice
 from doubles import capsules as caps
 from doubles import device as fake
 from drivers import ALL_LIVE, Driver, checks, run_checks
@@ -99,6 +102,38 @@ def check_a_copy_that_is_not_allowed(drv: Any) -> None:
     with memoryview(dlshim.from_dlpack(x, copy=None, **asked)) as view:
         assert view.tobytes() == bytes(range(64))[: view.nbytes]
     caps.close_accounts()
+
+
+def check_no_refusal_advises_what_the_call_was_given(drv: Any) -> None:
+    """With a driver, in a graph capture and outside."""
+    s, p = (drv.stream_new(0, False, name=name) for name in "SP")
+    x = made(drv, p)
+    device = x.device
+    makers = {
+        "old": lambda: fake.NoKw(drv, p),
+        "like torch": lambda: fake.TorchLike(drv, p),
+        "a capsule": lambda: fake.NoKw(drv, p).__dlpack__(),
+    }
+    options = {
+        "stream": [-1, None, s],
+        "producer_stream": [s, p],
+        "unknown_stream": ["same", "error"],
+        "device": [(1, 0), device],
+        "copy": [True, False],
+    }
+
+    @contextlib.contextmanager
+    def capture() -> Iterator[None]:
+        drv.capture_begin(s, "relaxed")
+        yield
+        with contextlib.suppress(Exception):
+            drv.capture_end(s)
+
+    refused, again = advice.repeated(makers, options, most=3)
+    assert again == [] and refused > 50, (refused, again)
+    if not isinstance(drv, Driver) or drv.has("cuStreamIsCapturing"):
+        refused, again = advice.repeated(makers, options, most=2, around=capture)
+        assert again == [] and refused > 50, (refused, again)
 
 
 # --- the tests ----

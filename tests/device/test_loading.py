@@ -116,6 +116,94 @@ except BufferError as error:
     assert ABSENT[name] in told and "stream=-1" not in told
 
 
+#: What is refused without a driver, and the cure that is typed in.
+CURES = {
+    "a CUDA array interface": ("CudaOnly(address=AT)", {}, {"assume_device": (2, 0)}),
+    "the same, ready": ("CudaOnly(address=AT)", {"stream": -1}, {"assume_device": (2, 0)}),
+    "the same, without a policy": (
+        "CudaOnly(address=AT)",
+        {"stream": -1, "unknown_stream": "same", "device": (2, 0)},
+        {"assume_device": (2, 0)},
+    ),
+    "a capsule": ("caps.make(device=use.here, data=AT)", {}, {"stream": -1}),
+    "a policy": ("caps.make(device=use.here, data=AT)", {"producer_stream": 5}, {"stream": -1}),
+    "a guard": (
+        "P2(device=use.here, data=AT)",
+        {"stream": -1, "on_release": "guard"},
+        {"on_release": "contract"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CURES)
+@pytest.mark.usefixtures("no_real_driver")
+def test_the_cure_of_a_missing_driver_works(what: str) -> None:
+    made, given, cure = CURES[what]
+    code = f"""
+x, again = {made}, {made}
+try:
+    dlshim.to_capsule(x, **{given!r})
+    raise AssertionError("it went through")
+except BufferError as error:
+    print(error)
+dlshim.to_capsule(again, **{given | cure!r})
+"""
+    told = in_process("cuda", code)
+    assert ABSENT["cuda"] in told and all(name + "=" in told for name in cure)
+
+
+@both
+@pytest.mark.usefixtures("no_real_driver")
+def test_what_the_call_was_given_is_no_advice_for_it(name: str) -> None:
+    """Each option that is advised where a driver is missing, beside every other option."""
+    in_process(
+        name,
+        """
+from doubles import advice
+here, pinned = use.here, use.pinned
+makers = {
+    "an interface": lambda: CudaOnly(address=AT),
+    "an interface with a stream": lambda: CudaOnly(address=AT, stream=HANDLE),
+    "old": lambda: P1a(device=here, data=AT),
+    "modern": lambda: P2(device=here, data=AT),
+    "a capsule": lambda: caps.make(device=here, data=AT),
+    "pinned": lambda: P1a(device=pinned, data=AT),
+    "the host": lambda: P2(),
+}
+options = {
+    "stream": [-1, None, "wait"],
+    "producer_stream": [None, HANDLE, -1],
+    "unknown_stream": ["same", "error", "legacy"],
+    "device": [(1, 0), here],
+    "copy": [True, False],
+    "order": ["C"],
+    "align": [4096],
+    "assume_device": [(1, 0), here],
+    "on_release": ["guard", "contract"],
+}
+refused, again = advice.repeated(makers, options, most=3)
+assert again == [], "\\n".join(again)
+assert refused > 1000, refused
+""",
+    )
+
+
+@pytest.mark.usefixtures("no_real_driver")
+def test_a_copy_that_needs_a_driver_names_no_option() -> None:
+    """It would be refused with each of them."""
+    code = """
+for given in ({}, {"stream": -1}, {"stream": -1, "unknown_stream": "same"}):
+    x = caps.make(device=use.here, data=AT)
+    try:
+        dlshim.to_capsule(x, device="cpu", **given)
+        raise AssertionError("it went through")
+    except BufferError as error:
+        assert str(error).endswith("can be loaded here: install it"), error
+        assert not hasattr(error, "_option_helps")
+"""
+    in_process("cuda", code)
+
+
 @pytest.mark.parametrize("variant", ["13.0", *HIP_LIVE])
 @pytest.mark.usefixtures("no_real_driver")
 def test_a_library_that_comes_later_is_found(variant: str) -> None:

@@ -9,6 +9,7 @@ Those that know nothing of dlshim belong to the kit that library authors install
 ``delegating`` a producer that nothing but dlshim can make leak.
 ``faults``     the same while Python's own allocations fail, in a child process.
 ``extension``  extensions that are written with dlshim.h and compiled here.
+``advice``     refusals that advise what the call was given already.
 ``c_failures`` their calls while Python's own allocations fail, in a child process.
 
 None of them imports an array library, and none but the last six dlshim, so that they stay an

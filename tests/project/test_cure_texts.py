@@ -40,6 +40,7 @@ HEED = (
 )
 WRAPPED = "tests/interop/test_torch.py::test_the_cures_of_a_read_only_wrapper_work"
 DEVICE = "tests/device/test_cures.py::"
+NO_DRIVER = "tests/device/test_loading.py::test_the_cure_of_a_missing_driver_works"
 EVENTS = "tests/device/test_arrow_events.py::"
 #: By a piece of the text: the test that types its cure in and compares what it gives; or `explain`
 #: and the rows whose examples do so (tests/interop/messages.toml); or why nothing can be typed.
@@ -101,14 +102,15 @@ CURED: dict[str, str] = {
     # streams and devices
     "its sync_event points to no event": EVENTS + "check_an_event_that_is_none",
     "dlshim waits for events of CUDA": EVENTS + "test_events_of_other_devices_are_refused",
-    "give producer_stream=, or pass stream=-1": DEVICE + "check_an_unknown_producers_stream",
-    "a graph capture is running": DEVICE + "check_a_capture",
+    "give producer_stream=, or pass": DEVICE + "check_an_unknown_producers_stream",
+    "a graph capture is running, and it refuses": DEVICE + "check_a_capture",
+    "give the capturing stream both as": DEVICE + "check_a_capture",
     "is not a stream of": DEVICE + "check_stream_zero",
     "its memory is not on the host; pass": DEVICE + "check_memory_that_is_not_on_the_host",
     "is memory that is not on the host: copy": DEVICE + "check_memory_that_is_not_on_the_host",
     "but copy=False was asked for; allow it": DEVICE + "check_a_copy_that_is_not_allowed",
-    "if the data are on the device, and ready": DEVICE + "check_an_unknown_producers_stream",
-    "whose streams dlshim does not know": "tests/core/test_other_devices.py",
+    "says where the memory lies, which the driver is asked": NO_DRIVER,
+    "on_release=\"guard\": text, or drop the option": NO_DRIVER,
     "['stream'] must not be 0": "tests/device/test_cuda_interface.py",
     "['syclobj'] does not tell its device": "tests/core/test_sycl_interface.py",
     "is known only to dpctl, which": "tests/core/test_sycl_interface.py",
