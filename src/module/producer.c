@@ -341,8 +341,8 @@ static PyType_Slot slots[] = {
 PyType_Spec dls_producer_spec = {
     .name = "dlshim.Producer",
     .basicsize = DLS_BASICSIZE(dls_producer),
-    /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type.
-     * BASETYPE for the classes of homes. */
+    /* Not IMMUTABLETYPE: dls_ctable_add adds attributes, then freezes the type
+     * where CPython can (3.14).  BASETYPE for the classes of homes. */
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE
              | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,

@@ -53,6 +53,36 @@ def test_H1_each_home_has_a_class_and_a_table():
 
 
 @pytest.mark.once
+def test_H1_classes_that_are_changed_break_nothing():
+    """From CPython 3.14 on that is a TypeError; before, methods go and come, and homes change."""
+    frozen = sys.version_info >= (3, 14)
+    array, other = dlshim.upgrade(np.arange(3.0)), dlshim.upgrade(P3())
+    before = live()
+
+    def change(function, *arguments):
+        if not frozen:
+            return function(*arguments)
+        with pytest.raises(TypeError):
+            function(*arguments)
+
+    change(setattr, other, "__class__", type(array))
+    assert frozen or type(other) is type(array)
+    assert dlshim.from_dlpack(other).tobytes() == dlshim.from_dlpack(P3()).tobytes()
+    for cls, make in ((type(array), dlshim.upgrade), (dlshim.Tensor, dlshim.from_dlpack)):
+        change(setattr, cls, "mark", 1)
+        change(delattr, cls, "mark")
+        method = vars(cls)["__dlpack__"]
+        change(delattr, cls, "__dlpack__")
+        try:
+            assert dlshim.from_dlpack(make(np.arange(3.0))).tobytes() == np.arange(3.0).tobytes()
+            dlshim.to_capsule(make(np.arange(3.0)))
+        finally:
+            change(setattr, cls, "__dlpack__", method)
+        assert np.from_dlpack(make(np.arange(3.0))).tolist() == [0, 1, 2]
+    assert live() == before
+
+
+@pytest.mark.once
 def test_H1_subclasses_share_the_home_of_their_library():
     class Mine(np.ndarray):
         pass
