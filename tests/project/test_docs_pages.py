@@ -137,6 +137,41 @@ HOSTS = {
 }  # fmt: skip
 
 
+def figures_of(page: Path) -> list[tuple[str, float, str]]:
+    """Of each row of times or instructions that a page shows: what it is, one figure, the file."""
+    told: list[tuple[str, float, str]] = []
+    for name in re.findall(
+        r"^\.\. dlshim-rows:: docs/results/((?:times|instr)\S*)", page.read_text(), re.M
+    ):
+        lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+        for row in csv.DictReader(each for each in lines if not each.startswith("#")):
+            what = row.get("exchange") or row.get("journey")
+            if what and row.get("bare"):
+                unit = "ns" if name.startswith("times") else "instructions"
+                told += [
+                    (f"{what}, {column}, {unit}", float(row[column]), name)
+                    for column in ("bare", "dlshim")
+                ]
+    return told
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.rst")), ids=lambda page: page.stem)
+def test_one_page_has_one_figure_of_one_thing(page: Path) -> None:
+    """An exchange stood in two tables of times, with figures of two days.  Two counts of
+    instructions, for tables with other columns, may differ by what two runs do."""
+    figures: dict[str, tuple[float, str]] = {}
+    for what, figure, file in figures_of(page):
+        other, where = figures.setdefault(what, (figure, file))
+        assert what.endswith("instructions") or where == file, f"{what}: in {where} and in {file}"
+        assert abs(figure - other) <= 0.01 * other, (
+            f"{what}: {other} in {where}, {figure} in {file}"
+        )
+
+
+def test_there_are_figures_to_compare() -> None:
+    assert len({file for _, _, file in figures_of(DOCS / "performance.rst")}) >= 5
+
+
 def test_links_have_the_form_of_links() -> None:
     found = 0
     for page in [*pages.pages(), ROOT / "CHANGELOG.md"]:
