@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rows import COPIES, LEGACY_FIRST, Fault, Known, Library, Source, also
+from .rows import COPIES, LEGACY_FIRST, Fault, Known, Library, Source, also, unsaid_immutable
 
 LIBRARY = Library("drjit", "drjit", ("drjit",))
 
@@ -13,6 +13,7 @@ SOURCES = (
 )
 
 FAULTS = (
+    unsaid_immutable("drjit", (1, 5), source="libraries.def"),
     Fault(
         "drjit",
         "scatter() writes to read-only memory",

@@ -21,6 +21,7 @@ from .rows import (
     also,
     old,
     spans,
+    unsaid_immutable,
 )
 
 LIBRARY = Library("jax", "jax.numpy", ("jax",), "JAX")
@@ -41,15 +42,7 @@ SOURCES = (
 )
 
 FAULTS = (
-    Fault(
-        "jax",
-        "calls immutable arrays writable",
-        "wrong",
-        since=(0, 1),
-        until=(0, 12),
-        upgraded='marked; readonly="copy"',
-        source="M13",
-    ),
+    unsaid_immutable("jax", (0, 1), (0, 12)),
     Fault(
         "jax",
         "computes wrong values from transposed arrays",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import Case, Consumer, Made, Producer, Seen, loaded, numpy_array, shown
-from .rows import ARROW, HONOURS, Fault, Known, Library, Source, also, old, spans
+from .rows import ARROW, HONOURS, Fault, Known, Library, Source, also, old, spans, unsaid_immutable
 
 LIBRARY = Library("pyarrow", "pyarrow", ("pyarrow",), "PyArrow")
 
@@ -32,15 +32,7 @@ SOURCES = (
 )
 
 FAULTS = (
-    Fault(
-        "pyarrow",
-        "calls immutable arrays writable",
-        "wrong",
-        since=(15,),
-        until=(26,),
-        upgraded='marked; readonly="copy"',
-        source="M13",
-    ),
+    unsaid_immutable("pyarrow", (15,), (26,)),
     Fault(
         "pyarrow",
         "copy=True of a strided Tensor",

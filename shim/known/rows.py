@@ -100,6 +100,24 @@ class Fault:
     source: str = field(kw_only=True)
 
 
+def unsaid_immutable(
+    library: str, since: Version, until: Version = (), *, source: str = "M13"
+) -> Fault:
+    """Return the fault of arrays that never change, and that their library hands out as writable.
+
+    dlshim marks them, and nobody is warned (T8), so doctor says who writes all the same.
+    """
+    return Fault(
+        library,
+        "calls immutable arrays writable",
+        "wrong",
+        since=since,
+        until=until,
+        upgraded='marked, but torch and Paddle write all the same; readonly="copy"',
+        source=source,
+    )
+
+
 # ---- functions that take arrays ----------------------------------------------------------------
 
 

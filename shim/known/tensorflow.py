@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import DENSE, Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
-from .rows import BF16, BOOL, LEGACY, PLAIN, Fault, Known, Library, Source, spans
+from .rows import BF16, BOOL, LEGACY, PLAIN, Fault, Known, Library, Source, spans, unsaid_immutable
 
 LIBRARY = Library(
     "tensorflow",
@@ -33,14 +33,7 @@ FAULTS = (
         upgraded="align=64",
         source="tensorflow/tensorflow#36862",
     ),
-    Fault(
-        "tensorflow",
-        "calls immutable arrays writable",
-        "wrong",
-        since=(2, 2),
-        upgraded='marked; readonly="copy"',
-        source="M13",
-    ),
+    unsaid_immutable("tensorflow", (2, 2)),
     Fault(
         "tensorflow",
         "exports scalars with shape (1,)",

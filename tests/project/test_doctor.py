@@ -14,9 +14,9 @@ import pytest
 from project.test_matrix import NEW, NO_RICH, OLD, command
 from project.tree import ROOT, SRC, absent, read_toml
 
-from dlshim import libraries, sources
+from dlshim import consumers, libraries, sources
 from dlshim.cli import doctor, output
-from dlshim.known.rows import Fault
+from dlshim.known.rows import Fault, unsaid_immutable
 
 
 def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -37,6 +37,50 @@ def test_a_fault_has_a_library_a_range_and_a_source(fault: Fault) -> None:
     issue = re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", fault.source)
     source = fault.source
     assert issue or source == "libraries.def" or source.removeprefix("case ") in cases
+
+
+def unsaid(library: str) -> list[Fault]:
+    """Its faults of arrays that never change, as rows.unsaid_immutable says them."""
+    model = unsaid_immutable(library, (1,))
+    return [
+        fault
+        for fault in sources.FAULTS
+        if fault.library == library and (fault.what, fault.upgraded) == (model.what, model.upgraded)
+    ]
+
+
+#: Scalars of NumPy have no `__dlpack__`, so none goes out bare.
+MARKED = {
+    row.library
+    for row in sources.SOURCES
+    if row.immutable and not row.states and row.name != "numpy scalar"
+}
+
+
+@pytest.mark.parametrize("library", sorted(libraries.BY_KEY))
+def test_doctor_says_of_every_library_with_marked_arrays_who_writes_all_the_same(
+    library: str,
+) -> None:
+    """T8: dlshim knows that they never change, marks them, and warns nobody."""
+    assert len(unsaid(library)) == (library in MARKED)
+    spelled = [each for each in sources.FAULTS if each.library == library]
+    others = [each for each in spelled if "immutable" in each.what and each not in unsaid(library)]
+    assert not others, "rows.unsaid_immutable() has the words"
+
+
+def test_the_promise_and_doctor_name_who_is_marked_and_who_writes() -> None:
+    writers = {libraries.BY_KEY[row.library].title for row in consumers.CONSUMERS if row.warned}
+    words = unsaid_immutable("jax", (1,)).upgraded
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    promise = re.search(
+        r"Arrays of (.*?) never change and do not say it\. (.*?) all the same", text
+    )
+    assert promise is not None
+    for library in MARKED:
+        assert (libraries.BY_KEY[library].title or "Dr.Jit") in promise[1]
+    for writer in writers:
+        name = {"PyTorch": "torch", "PaddlePaddle": "Paddle"}.get(writer, writer)
+        assert name in words and name in promise[2], writer
 
 
 @pytest.mark.parametrize(
