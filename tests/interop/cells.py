@@ -4,6 +4,9 @@ other looked at again; at the end nothing may be left."""
 from __future__ import annotations
 
 import gc
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +31,8 @@ class Outcome:
     """Names of the exception's class and its bases."""
     writable: bool | None = None
     expected: Expected | None = None
+    warned: tuple[str, ...] = ()
+    """Of what the exchange has warned: category and text, each once."""
 
     @property
     def works(self) -> bool:
@@ -158,6 +163,7 @@ def run(producer: Producer, consumer: Consumer, dtype: DType, layout: Layout, sh
     if left:
         outcome = Outcome(LEAK, left)
     outcome.expected = expected
+    outcome.warned = tuple(sorted(cell.warned))
     return outcome
 
 
@@ -166,13 +172,15 @@ class _Cell:
         self.consumer, self.shim, self.facts = consumer, shim, facts
         self.want, self.source = consumer.want(dtype, layout), truth(dtype, layout)
         self.watched: list = []
+        self.warned: set[str] = set()
 
     def producer_first(self, producer, made) -> Outcome:
         """Hand over, look, drop the producer's side, look again."""
         self.watch(made)
         try:
-            given = self.shim.give(producer, self.consumer, made)
-            result = self.consumer.take(given)
+            with self.heard():
+                given = self.shim.give(producer, self.consumer, made)
+                result = self.consumer.take(given)
         except Exception as error:
             return failed(error)
         try:
@@ -202,6 +210,18 @@ class _Cell:
     def watch(self, made) -> None:
         if made.watch is not None:
             self.watched.append(made.watch)
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Every warning counts, also one that has been given before."""
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                yield
+            finally:
+                for each in told:
+                    text = " ".join(str(each.message).split())
+                    self.warned.add("%s: %s" % (each.category.__name__, text[:200]))
 
     def compare(self, seen: Seen) -> Outcome:
         facts = self.facts

@@ -5,11 +5,28 @@ from __future__ import annotations
 import faulthandler
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from interop import report, runner
 from interop.summary import Summary
+
+#: By the beginning of its text: what bare exchanges warn of in the name of the code that asks, and
+#: who does so.
+BARE_WARNS = {
+    "Exporting an unversioned DLPack capsule is deprecated": "PyArrow, where max_version is absent",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """A call of these tests or of dlshim that is deprecated is an error.  The matrix compares what
+    upgraded exchanges warn of with the bare ones (test_matrix.py)."""
+    bare = [f"ignore:{text}:DeprecationWarning" for text in BARE_WARNS]
+    callers = r"error::DeprecationWarning:(tests|interop|dlshim)(\..*)?"
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(callers, *bare))
 
 
 def pytest_addoption(parser):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +64,8 @@ class Result:
     """The row of ``refusals`` that is expected; "" where the exchange should work."""
     refused_by: str
     writable: bool | None
+    warned: Sequence[str] = ()
+    """Category and text of each warning."""
 
     @property
     def works(self) -> bool:

@@ -63,6 +63,20 @@ class Summary:
         """Worked bare and is refused by dlshim on purpose (T12)."""
         return [(b, u) for b, u in self.pairs("upgraded") if b.works and not u.works and meant(u)]
 
+    def noisy(self, shim: str = "upgraded") -> dict[str, list[Result]]:
+        """By warning: the cells that warn of something of which no bare exchange of the two does.
+        dlshim's own warning is meant (T8)."""
+        bare: dict[tuple[str, str], set[str]] = {}
+        for result in self.shim("bare").values():
+            bare.setdefault((result.producer, result.consumer), set()).update(result.warned)
+        found: dict[str, list[Result]] = {}
+        for result in self.shim(shim).values():
+            known = bare.get((result.producer, result.consumer), set())
+            for warning in set(result.warned) - known:
+                if not warning.startswith("ReadOnlyWarning: "):
+                    found.setdefault(warning, []).append(result)
+        return found
+
     def counts(self, shim: str = "upgraded") -> Counter:
         """The yardstick, for one adapter in between."""
         curable = {b.key for b, _ in self.curable()}

@@ -44,6 +44,27 @@ def test_a_tensor_in_between_changes_nothing(matrix):
     assert not red, "%d cells are red:\n%s" % (len(red), grouped(red))
 
 
+@pytest.mark.parametrize("shim", ["upgraded", "tensor"])
+def test_dlshim_warns_of_nothing_that_bare_exchanges_are_silent_about(matrix, shim):
+    """Whoever makes warnings errors keeps what works bare."""
+    noisy = matrix.summary.noisy(shim)
+    told = "\n".join(f"{warning}\n{grouped(cells)}" for warning, cells in noisy.items())
+    assert not noisy, told
+
+
+def test_a_warning_that_bare_exchanges_do_not_give_is_seen():
+    def heard(shim, *warned, dtype="int8"):
+        return runner.Result(
+            "a", "b", shim, dtype, "contiguous-1d", cells.OK, "", "", "", "", None, warned
+        )
+
+    old, own = "DeprecationWarning: old", "ReadOnlyWarning: read-only"
+    new = heard("upgraded", old, own, "UserWarning: new")
+    summary = Summary([heard("bare", old, dtype="bool"), heard("bare"), new, heard("tensor", old)])
+    assert summary.noisy() == {"UserWarning: new": [new]}
+    assert summary.noisy("tensor") == {}
+
+
 def test_what_works_bare_works_upgraded(matrix):
     """But for the rows of dlshim itself, and what rule T12 counts of others."""
     # The other functions convert bare objects in ways of their own.

@@ -143,6 +143,7 @@ def batch(task, out, shared) -> None:
                     (want.row or "") if want else "",
                     (want.refused_by or "") if want else "",
                     outcome.writable,
+                    outcome.warned,
                 ]
             )
             + "\n"
