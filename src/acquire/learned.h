@@ -91,15 +91,16 @@ dls_struct_is_plain(const dls_state *state, const void *managed, bool answer,
                   : wanted || (legacy->deleter != NULL && state->legacy_hold == 0);
 }
 
-/* Is the outcome DLS_PLAIN: host memory that needs no change but of its generation?
- * answer, wanted: is the answer versioned, and does the consumer want a versioned
- * one? */
+/* Is the outcome DLS_PLAIN: host memory that needs no change but of its generation, and
+ * of its strides where these are NULL and writes_strides?  answer, wanted: is the
+ * answer versioned, and does the consumer want a versioned one? */
 DLS_INLINE bool
-dls_hot_is_plain(dls_hot hot, bool answer, bool wanted)
+dls_hot_is_plain(dls_hot hot, bool answer, bool wanted, bool writes_strides)
 {
     return hot.managed != NULL
            && dls_struct_is_plain(hot.state, hot.managed, answer, wanted)
-           && dls_tensor_is_plain(dls_managed_tensor(hot.managed, answer));
+           && dls_tensor_is_plain_for(dls_managed_tensor(hot.managed, answer),
+                                      writes_strides);
 }
 
 /* Carry the answer on to the full record.  Foreign code may run before the record is

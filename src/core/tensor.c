@@ -236,6 +236,19 @@ dls_tensor_is_plain_strided(const dl_tensor *tensor)
     return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && !contiguous;
 }
 
+bool
+dls_tensor_is_plain_in_rows(const dl_tensor *tensor)
+{
+    int64_t product = 1, seen = 0;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        if (tensor->shape[i] <= 0 || !dls_mul(product, tensor->shape[i], &product)) {
+            return false;
+        }
+        seen |= product;
+    }
+    return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0;
+}
+
 /* --- layouts -------------------------------------------------------------- */
 
 /* Does some order of the axes make these `count` elements contiguous?  An axis whose

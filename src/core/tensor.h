@@ -68,18 +68,23 @@ typedef struct {
  * memory.  Tensors with more elements are not plain, and lose only time. */
 #define DLS_PLAIN_COUNT_BITS 38
 
-/* The next function for any strides but negative ones and those of row-major order: the
- * strides of a contiguous tensor become row-major ones (T4), in the full record. */
+/* dls_tensor_is_plain_for of a tensor with strides, none of them negative, which are
+ * not those of row-major order: the strides of a contiguous tensor become row-major
+ * ones (T4), in the full record. */
 bool dls_tensor_is_plain_strided(const dl_tensor *tensor);
+/* The same of a tensor whose strides are NULL, which means row-major order. */
+bool dls_tensor_is_plain_in_rows(const dl_tensor *tensor);
 
 /* True if `tensor` needs no further check: device (1, 0), a non-NULL address without
  * byte_offset, extents above 0, strides that nothing makes better (exact row-major
  * ones, or none below 0 of a tensor that is not contiguous), elements of 8 bits or
  * more, and fewer than 2^38 of them between the first and the last.  dls_tensor_scan
  * would accept it, and only generation, flags or deleter can call for a translation
- * (T3).  False means unknown: call dls_tensor_scan. */
+ * (T3).  writes_strides: the strides will be written anew, so they may be NULL, as
+ * NumPy up to 2.3 has them in row-major order.  False means unknown: call
+ * dls_tensor_scan. */
 DLS_INLINE bool
-dls_tensor_is_plain(const dl_tensor *tensor)
+dls_tensor_is_plain_for(const dl_tensor *tensor, bool writes_strides)
 {
     const int64_t *shape = tensor->shape, *strides = tensor->strides;
     static const dl_device host = {dl_kDLCPU, 0};
@@ -95,7 +100,7 @@ dls_tensor_is_plain(const dl_tensor *tensor)
         return tensor->ndim == 0;
     }
     if (shape == NULL || strides == NULL) {
-        return false;
+        return shape != NULL && writes_strides && dls_tensor_is_plain_in_rows(tensor);
     }
     for (int64_t i = (int64_t)last; i >= 0; i--) {
         if (strides[i] != product || !dls_mul(product, shape[i], &product)) {
@@ -106,12 +111,27 @@ dls_tensor_is_plain(const dl_tensor *tensor)
     return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && product != 0;
 }
 
+/* The same of a tensor that is handed on as it is. */
+DLS_INLINE bool
+dls_tensor_is_plain(const dl_tensor *tensor)
+{
+    return dls_tensor_is_plain_for(tensor, false);
+}
+
+/* Has a plain tensor strides where it needs some? */
+static inline bool
+dls_tensor_has_strides(const dl_tensor *plain)
+{
+    return plain->strides != NULL || plain->ndim == 0;
+}
+
 /* Are the strides of a plain tensor the row-major ones? */
 static inline bool
 dls_tensor_is_in_rows(const dl_tensor *tensor)
 {
     int64_t product = 1;
-    for (int64_t i = (int64_t)tensor->ndim - 1; i >= 0; i--) {
+    int64_t last = tensor->strides != NULL ? (int64_t)tensor->ndim - 1 : -1;
+    for (int64_t i = last; i >= 0; i--) {
         if (tensor->strides[i] != product) {
             return false;
         }
@@ -161,14 +181,18 @@ bool dls_tensor_needs_change(const void *managed, uint64_t flags, const dls_scan
  * row-major products if `canonical`, else from->strides with meaningless negative ones
  * replaced by 1. */
 void dls_tensor_write_dims(const dl_tensor *from, bool canonical, int64_t *dims);
-/* Copy shape and strides (not NULL) as they are.  Four at a time: this takes a quarter
- * of the instructions of a loop over single ones.
- */
+/* Write shape and strides of a plain tensor into dims[2 * ndim].  Four at a time: this
+ * takes a quarter of the instructions of a loop over single ones. */
 DLS_INLINE void
-dls_tensor_copy_dims(const dl_tensor *from, int64_t *shape, int64_t *strides)
+dls_tensor_write_plain_dims(const dl_tensor *from, int64_t *dims)
 {
     int32_t left = from->ndim;
     const int64_t *extent = from->shape, *stride = from->strides;
+    int64_t *shape = dims, *strides = dims + left;
+    if (stride == NULL) {
+        dls_tensor_write_dims(from, true, dims);
+        return;
+    }
 #define COPY(n)                                 \
     memcpy(shape, extent, (n) * sizeof *shape); \
     memcpy(strides, stride, (n) * sizeof *strides)
@@ -238,17 +262,19 @@ dls_export_block_new(const dl_tensor *from, bool versioned, uint64_t flags, size
  * and frees the block.  The hold (dls_export_own_hold) starts empty: the caller fills
  * it as the last step. */
 void *dls_export_new(const dls_delivery *what);
-/* Do the same as dls_export_new, for a tensor that dls_tensor_is_plain accepted.  *hold
- * points to the empty hold, which the caller fills in place. */
+/* Do the same as dls_export_new, for a tensor that dls_tensor_is_plain_for accepted.
+ * flags: versioned only.  *hold points to the empty hold, which the caller fills in
+ * place. */
 DLS_INLINE void *
-dls_export_plain(const dl_tensor *plain, bool versioned, dls_hold **hold)
+dls_export_plain(const dl_tensor *plain, bool versioned, uint64_t flags,
+                 dls_hold **hold)
 {
-    assert(dls_tensor_is_plain(plain));
-    dls_export_block *block = dls_export_block_new(plain, versioned, 0, 0);
+    assert(dls_tensor_is_plain_for(plain, true));
+    dls_export_block *block = dls_export_block_new(plain, versioned, flags, 0);
     if (block == NULL) {
         return NULL;
     }
-    dls_tensor_copy_dims(plain, block->dims, block->dims + plain->ndim);
+    dls_tensor_write_plain_dims(plain, block->dims);
     *hold = &block->hold;
     return &block->managed;
 }
@@ -269,6 +295,13 @@ dls_managed_tensor(const void *managed, bool versioned)
 {
     return versioned ? &((const dl_managed_tensor_versioned *)managed)->dl_tensor
                      : &((const dl_managed_tensor *)managed)->dl_tensor;
+}
+
+/* The flags of a managed tensor; a legacy one has none. */
+static inline uint64_t
+dls_managed_flags(const void *managed, bool versioned)
+{
+    return versioned ? ((const dl_managed_tensor_versioned *)managed)->flags : 0;
 }
 
 /* Call the deleter, if any, of a managed tensor of either generation.  Any thread. */

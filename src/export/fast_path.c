@@ -24,22 +24,23 @@ hot_of(const dls_producer *self, unsigned form)
 
 /* --- a capsule ------------------------------------------------------------ */
 
-/* The consumer wants the other generation than the answer's. */
+/* The consumer wants another generation than the answer's, or the answer has no
+ * strides. A legacy consumer gets no flags, and the answer has none for it. */
 DLS_INLINE PyObject *
-translate_answer(dls_hot hot, bool versioned)
+translate_answer(dls_hot hot, bool answer, bool wanted)
 {
     dls_hold *hold;
-    void *made = dls_export_plain(dls_managed_tensor(hot.managed, !versioned),
-                                  versioned, &hold);
+    void *made = dls_export_plain(dls_managed_tensor(hot.managed, answer), wanted,
+                                  dls_managed_flags(hot.managed, answer), &hold);
     if (made == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *result = dls_capsule_new(made, versioned);
+    PyObject *result = dls_capsule_new(made, wanted);
     if (result == NULL) {
-        dls_managed_delete(made, versioned);
+        dls_managed_delete(made, wanted);
         return NULL;
     }
-    if (dls_take(hot, !versioned, hold) < 0) {
+    if (dls_take(hot, answer, hold) < 0) {
         Py_DECREF(result);
         return NULL;
     }
@@ -78,7 +79,7 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
     bool wanted = form & DLS_FAST_WANTED;
     dls_hot hot = dls_ask_learned(hot_of(self, form), answer, false);
     hot.source = self->source; /* the collector may have cleared the Producer */
-    if (!dls_hot_is_plain(hot, answer, wanted)
+    if (!dls_hot_is_plain(hot, answer, wanted, true)
         || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))
         || (self->asked != 0
                 ? dls_fast_looks_at_strides(wanted, kwnames) && is_strided(hot, answer)
@@ -89,8 +90,9 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
     if (self->asked != 0) {
         dls_question_use(&self->asked);
     }
-    if (answer != wanted) {
-        given = translate_answer(hot, !answer);
+    if (answer != wanted
+        || !dls_tensor_has_strides(dls_managed_tensor(hot.managed, answer))) {
+        given = translate_answer(hot, answer, wanted);
     }
     else {
         DLS_COUNT(handed_on);
@@ -115,7 +117,7 @@ DLS_INLINE void *
 struct_of_tensor(dls_tensor *self, bool versioned)
 {
     dls_hold *hold;
-    void *made = dls_export_plain(&self->tensor, versioned, &hold);
+    void *made = dls_export_plain(&self->tensor, versioned, 0, &hold);
     if (made == NULL) {
         return PyErr_NoMemory();
     }
@@ -248,8 +250,8 @@ dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned *
     bool answer = form & DLS_FAST_VERSIONED;
     dls_hot hot = dls_ask_method(hot_of(self, form), answer);
     hot.source = self->source; /* as in capsule_of */
-    bool plain = answer ? dls_hot_is_plain(hot, true, true)
-                        : dls_hot_is_plain(hot, false, true);
+    bool plain = answer ? dls_hot_is_plain(hot, true, true, true)
+                        : dls_hot_is_plain(hot, false, true, true);
     if (!plain) {
         return struct_in_full(self, dls_outcome_of(hot), out);
     }
@@ -305,7 +307,7 @@ dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome)
 {
     bool answer = form & DLS_FAST_VERSIONED;
     dls_hot hot = dls_ask_learned(hot_of(self, form), answer, true);
-    if (!dls_hot_is_plain(hot, answer, false)) {
+    if (!dls_hot_is_plain(hot, answer, false, false)) {
         *outcome = dls_outcome_of(hot);
         return NULL;
     }
@@ -327,7 +329,7 @@ tensor_new(dls_hot hot, bool versioned)
     if (self == NULL) {
         return NULL;
     }
-    dls_tensor_copy_dims(tensor, self->dims, self->dims + tensor->ndim);
+    dls_tensor_write_plain_dims(tensor, self->dims);
     self->readonly_stated = versioned;
     if (versioned) {
         self->flags = (uint32_t)newer->flags;
@@ -351,7 +353,7 @@ tensor_of(dls_hot hot, bool answer)
 {
     PyObject *tensor;
     hot = dls_ask_learned(hot, answer, false);
-    if (!dls_hot_is_plain(hot, answer, true)) {
+    if (!dls_hot_is_plain(hot, answer, true, true)) {
         dls_outcome outcome = dls_outcome_of(hot);
         tensor = dls_export_tensor(hot.state, hot.plan, hot.source, &outcome, -1);
     }

@@ -100,7 +100,7 @@ const dl_tensor *dls_fast_look(dls_producer *self, unsigned form, dls_outcome *o
 DLS_INLINE dl_managed_tensor_versioned *
 dls_fast_struct_of(dls_hot hot, bool answer)
 {
-    if (answer) {
+    if (answer && dls_tensor_has_strides(dls_managed_tensor(hot.managed, true))) {
         if (dls_capsule_take(hot.capsule, true) < 0) {
             return NULL;
         }
@@ -110,12 +110,13 @@ dls_fast_struct_of(dls_hot hot, bool answer)
         return hot.managed;
     }
     dls_hold *hold;
-    void *made = dls_export_plain(dls_managed_tensor(hot.managed, false), true, &hold);
+    void *made = dls_export_plain(dls_managed_tensor(hot.managed, answer), true,
+                                  dls_managed_flags(hot.managed, answer), &hold);
     if (made == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    if (dls_take(hot, false, hold) < 0) {
+    if (dls_take(hot, answer, hold) < 0) {
         dls_managed_delete(made, true);
         return NULL;
     }

@@ -346,7 +346,7 @@ import_learned(dls_hot hot, const dlshim_request *request, dls_outcome *outcome)
 {
     bool answer = hot.form & DLS_FAST_VERSIONED;
     hot = dls_ask_learned(hot, answer, false);
-    if (!dls_hot_is_plain(hot, answer, true)
+    if (!dls_hot_is_plain(hot, answer, true, hot.capsule != NULL)
         || !is_laid_out(request, dls_managed_tensor(hot.managed, answer))) {
         *outcome = dls_outcome_of(hot);
         return NULL;
