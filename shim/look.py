@@ -8,9 +8,11 @@ from __future__ import annotations
 from types import WrapperDescriptorType
 from typing import Any, NamedTuple
 
-from . import dtypes
 from .arrays import row_major
 from .counted import CONJUGATED, GRAD, MASKED, NEGATED
+
+# By name: CPython 3.11 and 3.12 crash on an attribute of a module that the collector has emptied.
+from .dtypes import dtype_name as name_of
 from .options import DETACH, ROW_MAJOR
 
 #: Name -> DLPack's code, bits and lanes.
@@ -76,7 +78,7 @@ def _compact(steps: list[tuple[int, int]]) -> bool:
 
 
 def dtype_name(value: Any) -> str | None:
-    text = dtypes.dtype_name(value)
+    text = name_of(value)
     text = _OTHER_NAMES.get(text, text)
     return text if text in TRIPLES else None
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any, NamedTuple
 
-from . import dtypes
 from ._core import (
     Producer,
     Tensor,
@@ -22,6 +21,9 @@ from ._core import (
     to_capsule,
 )
 from .arrays import HOST_DEVICES
+
+# By name: CPython 3.11 and 3.12 crash on an attribute of a module that the collector has emptied.
+from .dtypes import dtype as _dtype
 from .enums import DLDeviceType
 from .locks import import_module
 from .look import TRIPLES, Array, visible
@@ -151,7 +153,7 @@ class Report(NamedTuple):
     #: "unconsumed", "consumed" or "foreign", for capsules only.
     capsule_state: str | None = None
     device: tuple[int, int] | None = None
-    dtype: dtypes.dtype | None = None
+    dtype: _dtype | None = None
     shape: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
     byte_offset: int | None = None
@@ -344,7 +346,7 @@ def _shown(seen: dict[str, Any]) -> dict[str, Any]:
         name: seen[name] for name in ("shape", "strides", "readonly") if name in seen
     }
     if "dtype" in seen:
-        known["dtype"] = dtypes.dtype(TRIPLES[seen["dtype"]])
+        known["dtype"] = _dtype(TRIPLES[seen["dtype"]])
     if shape is not None and strides is not None:
         known["contiguous"] = Array("", shape, strides).contiguous
     return {**known, "aligned_to": _alignment(seen.get("address"))}
