@@ -70,10 +70,24 @@ is_scalar(dls_hot hot, bool answer)
     return dls_managed_tensor(hot.managed, answer)->ndim == 0;
 }
 
-/* answer: the generation of the answer, known to the compiler. */
+/* Is the plain answer as idle options want it: writable, in row-major order, and so
+ * aligned? */
+static bool
+is_as_wanted(const dls_options *options, dls_hot hot, bool answer)
+{
+    const dl_tensor *tensor = dls_managed_tensor(hot.managed, answer);
+    uintptr_t mask = dls_option_given(options, DLS_OPTION_align)
+                         ? (uintptr_t)options->align - 1
+                         : 0;
+    return dls_managed_flags(hot.managed, answer) == 0 && dls_tensor_is_in_rows(tensor)
+           && ((uintptr_t)tensor->data & mask) == 0;
+}
+
+/* answer: the generation of the answer; idle: the Producer has idle options, else it
+ * has none.  Both are known to the compiler. */
 DLS_INLINE PyObject *
 capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned form,
-           bool answer)
+           bool answer, bool idle)
 {
     PyObject *given;
     bool wanted = form & DLS_FAST_WANTED;
@@ -83,7 +97,8 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
         || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))
         || (self->asked != 0
                 ? dls_fast_looks_at_strides(wanted, kwnames) && is_strided(hot, answer)
-                : !wanted && is_scalar(hot, answer))) {
+                : !wanted && is_scalar(hot, answer))
+        || (idle && !is_as_wanted(self->options, hot, answer))) {
         dls_outcome outcome = dls_outcome_of(hot);
         return dls_export_producer(self, args, 0, kwnames, &outcome);
     }
@@ -108,8 +123,18 @@ PyObject *
 dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                  unsigned form)
 {
-    return form & DLS_FAST_VERSIONED ? capsule_of(self, args, kwnames, form, true)
-                                     : capsule_of(self, args, kwnames, form, false);
+    return form & DLS_FAST_VERSIONED
+               ? capsule_of(self, args, kwnames, form, true, false)
+               : capsule_of(self, args, kwnames, form, false, false);
+}
+
+PyObject *
+dls_fast_capsule_idle(dls_producer *self, PyObject *const *args, PyObject *kwnames,
+                      unsigned form)
+{
+    return form & DLS_FAST_VERSIONED
+               ? capsule_of(self, args, kwnames, form, true, true)
+               : capsule_of(self, args, kwnames, form, false, true);
 }
 
 /* A struct over a Tensor's memory, which owns a share of it.  NULL with MemoryError. */

@@ -11,6 +11,7 @@
 #include "acquire/learned.h"
 #include "core/tensor.h"
 #include "exchange/objects.h"
+#include "request/options.h"
 
 /* Does this Producer have nothing of its own that an export has to look at? */
 static inline bool
@@ -37,10 +38,20 @@ dls_fast_looks_at_strides(bool wanted, PyObject *kwnames)
     return !wanted || PyTuple_Size(kwnames) > 1;
 }
 
+/* Has it options which change nothing where the memory is as they want it? */
+static inline bool
+dls_fast_is_idle(const dls_producer *self)
+{
+    return self->options != NULL && self->options->idle && self->kept == NULL;
+}
+
 /* __dlpack__ of a bare Producer, asked without positional arguments in a usual way
  * (dls_request_read_usual). */
 PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                            unsigned form);
+/* The same of a Producer with idle options. */
+PyObject *dls_fast_capsule_idle(dls_producer *self, PyObject *const *args,
+                                PyObject *kwnames, unsigned form);
 
 /* The form in which the columns of this source's type were read; unknown: they must be
  * read in full.  A consumer that asked for the device first may be one that does not

@@ -161,6 +161,18 @@ dlpack_of_author(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     return capsule;
 }
 
+/* With options that change nothing of most memory. */
+static PyObject *
+dlpack_idle(dls_producer *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    dls_usual usual = dls_request_read_usual(self->state, args, n, kwnames);
+    bool wanted = usual == DLS_WANTS_VERSIONED;
+    unsigned form = wanted || usual == DLS_WANTS_LEGACY ? dls_fast_form(self, wanted)
+                                                        : 0;
+    return form != 0 ? dls_fast_capsule_idle(self, args, kwnames, form)
+                     : dls_export_producer(self, args, n, kwnames, NULL);
+}
+
 /* Columns have a fast path, too, and so has copy=True alone, also where the copy of the
  * export before is kept; all else is read in full. */
 DLS_APART static PyObject *
@@ -170,6 +182,9 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     if (self->plan->is_decorated && dls_fast_is_bare(self)
         && Py_TYPE(self->source) == self->plan->type) {
         return dlpack_of_author(self, args, n, kwnames);
+    }
+    if (dls_fast_is_idle(self)) {
+        return dlpack_idle(self, args, n, kwnames);
     }
     dls_form column = usual == DLS_WANTS_VERSIONED ? dls_fast_column_form(self)
                                                    : (dls_form){.known = false};

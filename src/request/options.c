@@ -477,6 +477,16 @@ is_unset(int option, PyObject *value)
            || (value == Py_Ellipsis && strcmp(row->unset, "...") == 0);
 }
 
+static bool
+is_idle(const dls_options *options)
+{
+    const uint32_t layout = 1u << DLS_OPTION_order | 1u << DLS_OPTION_align;
+    const uint32_t readonly = 1u << DLS_OPTION_readonly;
+    bool is_word = !(options->given & readonly)
+                   || options->readonly < DLS_READONLY_FALSE;
+    return (options->given & ~(layout | readonly)) == 0 && is_word;
+}
+
 /* A new copy that takes over the streams; NULL when nothing is given.  On failure the
  * streams stay the caller's. */
 static int
@@ -492,6 +502,7 @@ allocate(const dls_options *options, dls_options **result)
         return -1;
     }
     **result = *options;
+    (*result)->idle = is_idle(options);
     return 0;
 }
 

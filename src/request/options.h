@@ -40,6 +40,9 @@ typedef dl_dtype dls_option_dtype;
  * says so; a stream that is not given is NULL. */
 struct dls_options {
     uint32_t given; /* bits 1 << dls_option */
+    /* Only order=, align= and the words of readonly= are given: they change nothing of
+     * writable memory in row-major order that is so aligned. */
+    bool idle;
 #define OPTION(name, kind, ...) dls_option_##kind name;
 #include "request/options.def"
 #undef OPTION

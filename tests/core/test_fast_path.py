@@ -37,6 +37,7 @@ STRUCTS: dict[str, dict[str, Any]] = {
     "no strides, no deleter": {"strides": None, "deleter": False},
     "no strides, another device": {"strides": None, "device": (1, 1)},
     "no strides, no shape": {"strides": None, "null_shape": True},
+    "an odd address": {"shape": (3,), "strides": (1,), "start": 1},
 }
 VERSIONED_ONLY = {
     **structs.VERSIONED_ONLY,
@@ -108,6 +109,44 @@ ASKS = {
 }
 
 
+#: Options that change nothing of some memory, and the whole of other memory.
+IDLE: dict[str, dict[str, Any]] = {
+    "order K": {"order": "K"},
+    "order C": {"order": "C"},
+    "order auto, readonly copy": {"order": "auto", "readonly": "copy"},
+    "readonly error": {"readonly": "error"},
+    "readonly share": {"readonly": "share"},
+    "align": {"align": 8},
+    "all": {"order": "C", "readonly": "copy", "align": 8},
+    # Not idle: they change everything, or are passed on.
+    "readonly True": {"readonly": True, "order": "C"},
+    "readonly False": {"readonly": False, "align": 8},
+    "copy False": {"copy": False, "order": "C"},
+}
+WORDS: dict[str, dict[str, Any]] = {
+    "legacy": {},
+    "versioned": {"max_version": (1, 0)},
+    "numpy": {"max_version": (1, 0), "dl_device": None, "copy": None},
+    "stream": {"stream": -1, "max_version": (1, 0)},
+}
+
+
+def asks_with(options: dict[str, Any], words: dict[str, Any], question: bool) -> Any:
+    def ask(_: Any, x: Any) -> Any:
+        wrapper = dlshim.upgrade(x, **options)
+        if question:  # as torch does
+            wrapper.__dlpack_device__()
+        given = []
+        for _ in range(2):
+            try:
+                given.append(seen(wrapper.__dlpack__(**words)))
+            except BufferError as error:
+                given.append((type(error), str(error)))
+        return given
+
+    return ask
+
+
 def outcome(source: Any, ask: Any, fast: bool) -> Any:
     source.later = False
     _core._hook("hand_on", True)
@@ -142,6 +181,20 @@ def test_the_fast_path_gives_the_same(version, fields, ask):
     full = outcome(producer(version, fields), ask, False)
     fast = outcome(producer(version, fields), ask, True)
     assert fast == full
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS.keys())
+@pytest.mark.parametrize("options", IDLE.values(), ids=IDLE.keys())
+def test_idle_options_give_the_same_on_the_fast_path(options, words):
+    compared = 0
+    for version, _, fields in CASES:
+        for question in (False, True):
+            ask = asks_with(options, words, question)
+            full = outcome(producer(version, fields), ask, False)
+            assert outcome(producer(version, fields), ask, True) == full, (fields, question)
+            compared += isinstance(full[0], dict)
+    assert compared > 20 or (options.get("readonly") is True and words == {})
 
 
 @pytest.mark.once
