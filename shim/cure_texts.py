@@ -27,8 +27,15 @@ class Reasoned(str):
     way: str
 
 
+def _passed(text: str) -> str:
+    if text == "x":
+        raise ValueError("the object that was refused is no cure")
+    return f"pass {text} instead"
+
+
 def instead(text: str, why: str = "") -> str:
-    way = f"pass {text} instead"
+    """The end of a message that names what to pass, and why; never the object itself."""
+    way = _passed(text)
     if not why:
         return way
     said = Reasoned(f"{way}, because {why}")
@@ -38,7 +45,7 @@ def instead(text: str, why: str = "") -> str:
 
 def converted(text: str, how: str) -> str:
     """The same for a cure that gives other values than the object has."""
-    return f"pass {text} instead, {how}"
+    return f"{_passed(text)}, {how}"
 
 
 def array(text: str) -> str:

@@ -352,7 +352,9 @@ def _pyarrow_lists(x: Any, kind: str, whole: str, missing: bool) -> str:
             filled = f"{rows}.flatten().fill_null({_pyarrow_filler(items)})"
             lists = f"pyarrow.FixedSizeListArray.from_arrays({filled}, {x.type.list_size})"
             return converted(lists, LEFT_OUT_LISTS) if missing else instead(lists, MISSING)
-        return converted(rows, LEFT_OUT) if missing else instead(rows)
+        if missing:
+            return converted(rows, LEFT_OUT)
+        return converted("x.flatten()", FLAT) if rows == "x" else instead(rows)
     alike = numbers and not missing and not kind.endswith("view")
     lengths: set[Any] = {*column.value_lengths()} if alike else set()
     if len(lengths) == 1:

@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 import dlshim
+from dlshim import cure_texts
 from dlshim.cures import CURES
 from doubles import capsules as caps
 from doubles.asking import versioned
-from doubles.producers import P2, Raises, fresh
+from doubles.producers import P2, Raises, fresh, masquerade
 
 ROWS = CURES
 MEMORY = bytearray(range(6))
@@ -487,3 +488,36 @@ def test_what_is_no_exception_of_the_data_comes_through_with_a_cure_near() -> No
         with pytest.raises(type(failure)) as error:
             versioned(dlshim.upgrade(cls(failure)))
         assert error.value is failure
+
+
+def test_no_cure_is_the_object_itself() -> None:
+    for make in (cure_texts.instead, lambda text: cure_texts.converted(text, "which rounds")):
+        with pytest.raises(ValueError, match="no cure"):
+            make("x")
+        assert make("x.data").startswith("pass x.data instead")
+    assert "x" not in [text for _, _, text in ROWS]
+
+
+def test_a_fixed_size_list_that_is_refused_has_a_cure() -> None:
+    """Of pyarrow: rows of numbers, none missing, whose own protocols refuse for another reason."""
+
+    class Kind(str):
+        list_size = 2
+        value_type = "int64"
+
+    class Flat:
+        null_count = 0
+
+    column = masquerade(
+        Raises,
+        "FixedSizeListArray",
+        "pyarrow.lib",
+        type=Kind("fixed_size_list<item: int64>[2]"),
+        null_count=0,
+        drop_null=lambda self: self,
+        flatten=lambda self: Flat(),
+        __arrow_c_array__=lambda self, requested_schema=None: self.answer(),
+    )(BufferError("no"))
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(column))
+    assert cure_in(error.value) == "x.flatten()"
