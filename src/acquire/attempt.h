@@ -74,6 +74,19 @@ dls_ctable_call(const dl_exchange_api *table, PyObject *obj)
  * set, -1 = an exception that must not be lost. */
 int dls_ctable_device(const dls_plan *plan, PyObject *obj, dl_device *device);
 
+/* --- what a refusal is about (signature.c) -------------------------------- */
+
+/* Is the pending exception a TypeError of this object, and not of the signature of its
+ * type's __dlpack__?  So it is where the signature takes max_version, or another object
+ * of the type has taken it.  False where nothing tells.  A fatal exception of the
+ * look-up takes the place of the pending one. */
+bool dls_refused_by_object(const dls_exchange *x);
+
+/* Is it about the data, so that no other keywords will do?  by_object: as above.  It is
+ * of a class of its library's own (ArrowTypeError); what a call does not take is
+ * refused by TypeError itself. */
+bool dls_error_is_of_data(bool by_object);
+
 /* --- attempts ------------------------------------------------------------- */
 
 typedef enum {

@@ -91,9 +91,11 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
     return got;
 }
 
-/* The keywords to drop after a refusal (N2); the stream is among them unless it is
- * None.  Where the value of the stream could be refused, None was refused as well.
- * - TypeError: every keyword that this type never accepted, and the stream.
+/* The keywords to drop after a refusal (N2); for what is no TypeError, the stream is
+ * among them unless it is None.  Where the value of the stream could be refused, None
+ * was refused as well.
+ * - TypeError: every keyword.  One about the data: the stream (by_object:
+ *   dls_refused_by_object).
  * - BufferError or RuntimeError after copy=True that the type never accepted: copy
  *   alone.
  * - NotImplementedError, ValueError, OverflowError, AssertionError: max_version and
@@ -102,12 +104,12 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
  *   they cannot sync. */
 static unsigned
 refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *values,
-                 dls_producer_kind kind)
+                 dls_producer_kind kind, bool by_object)
 {
     unsigned open = form & ~(unsigned)dls_plan_learned(x->plan).taken;
     unsigned stream = values->stream != Py_None ? form & DLS_ASK_STREAM : 0;
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        return open | stream;
+        return dls_error_is_of_data(by_object) ? stream : form;
     }
     /* dlshim copies if the producer does not. */
     if ((open & DLS_ASK_COPY) && x->request.copy == 1
@@ -215,17 +217,18 @@ static bool
 note_refusal(const dls_exchange *x, form_walk *walk, const dls_call_values *values,
              dls_producer_kind kind)
 {
+    bool by_object = dls_refused_by_object(x);
     bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
-    unsigned now = refused_keywords(x, walk->tried, values, kind);
-    bool of_stream = (now & DLS_ASK_STREAM)
+    unsigned now = refused_keywords(x, walk->tried, values, kind, by_object);
+    bool of_stream = (now & DLS_ASK_STREAM) && values->stream != Py_None
                      && (!type_error || (walk->learned.taken & DLS_ASK_STREAM));
+    bool of_type = type_error && !of_stream && !(by_object && (now & DLS_ASK_VERSION));
     walk->of_value = may_refuse_value(walk->tried, values);
     walk->refused |= now;
-    walk->learnable &= (type_error && !of_stream)
-                       || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
+    walk->learnable &= of_type || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);
+    /* Other objects, or other values of the stream, were taken. */
+    walk->learned.taken &= ~now & 15u;
     if (of_stream) {
-        /* Others of its values were taken. */
-        walk->learned.taken &= ~DLS_ASK_STREAM & 15u;
         walk->never = now == DLS_ASK_STREAM ? now : walk->never;
     }
     return now != 0;
@@ -257,20 +260,20 @@ try_forms(dls_exchange *x, unsigned full, const dls_call_values *values, dls_syn
     dls_call_values passed = *values;
     form_walk walk = {
         .learned = dls_plan_learned(x->plan), .tried = ~0u, .learnable = true};
-    const unsigned kept = ~(unsigned)walk.learned.refused & DLS_ASK_STREAM;
+    const unsigned kept = ~(unsigned)walk.learned.refused & 15u;
     const int first = walk.learned.refused != 0 ? 0 : STEPS;
     for (int i = first; i < 2 * STEPS; i++) {
         unsigned form = call_form(full, walk.learned, i);
-        bool drops_stream = (full & ~form & kept) != 0;
+        unsigned drops = full & ~form & kept & (DLS_ASK_STREAM | DLS_ASK_VERSION);
         if ((walk.done & 1u << form) || (form & walk.never)
-            || (drops_stream && !(walk.refused & DLS_ASK_STREAM))) {
+            || (drops & ~walk.refused)) {
             continue;
         }
         if (walk.tried != ~0u) {
             dls_error_keep(x);
         }
         /* mutant: None after a refusal */
-        if (drops_stream && walk.of_value && !walk.none && !probes) {
+        if ((drops & DLS_ASK_STREAM) && walk.of_value && !walk.none && !probes) {
             if (check_none(x, values, sync) < 0) {
                 return DLS_ATTEMPT_FINAL;
             }

@@ -72,8 +72,8 @@ fast_form(const dls_exchange *x, dls_form form)
 /* The attempt succeeded on the host: learn its form, which is then the first to be
  * asked from now on.  In three cases the form serves this exchange only (N1): the
  * learned form failed for this object; __dlpack__ refused this array (and not the
- * call), and an older protocol gave it; or an attempt before this one raised something
- * else than TypeError. */
+ * call), and an older protocol gave it; or an attempt before this one raised what is
+ * not about the signature. */
 static void
 learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
 {
@@ -99,13 +99,14 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
 
 /* After attempt i of __dlpack__ on the host failed: may the next form still do?  A
  * BufferError is about the data, unless it refuses the legacy generation and the
- * versioned one is next (N2). */
+ * versioned one is next; so may be a TypeError (by_object: dls_refused_by_object). */
 static bool
-may_try_form(int i, bool legacy_first)
+may_try_form(int i, bool legacy_first, bool by_object)
 {
     dls_error_kind kind = dls_error_class();
     bool last = i == 2 || (i == 1 && !PyErr_ExceptionMatches(PyExc_TypeError));
-    return !last
+    bool of_data = dls_error_is_of_data(by_object) && (i > 0 || !legacy_first);
+    return !last && !of_data
            && (kind == DLS_ERROR_STEP
                || (kind == DLS_ERROR_BUFFER && i == 0 && legacy_first));
 }
@@ -123,9 +124,11 @@ try_dlpack(dls_exchange *x)
         if (got == DLS_ATTEMPT_GOT) {
             learn(x, DLS_PROTOCOL_DLPACK, forms[i]);
         }
-        if (got != DLS_ATTEMPT_RAISED || !may_try_form(i, legacy_first)) {
+        bool by_object = got == DLS_ATTEMPT_RAISED && dls_refused_by_object(x);
+        if (got != DLS_ATTEMPT_RAISED || !may_try_form(i, legacy_first, by_object)) {
             return got;
         }
+        x->refused_otherwise |= by_object && (forms[i] & DLS_ASK_VERSION);
         dls_error_keep(x);
     }
 }

@@ -211,8 +211,9 @@ typedef struct {
     dls_outcome outcome;   /* the fast path's; used up by acquire */
     dls_acquired acquired; /* the memory; empty until acquire has succeeded */
     bool synced;           /* acquire: the acquired needs no synchronisation any more */
-    bool refused_otherwise; /* negotiation: an attempt raised something else than
-                             * TypeError, so what works next is not learned (N1) */
+    bool refused_otherwise; /* negotiation: an attempt raised what is not about the
+                             * signature of the type's __dlpack__, so what works next is
+                             * not learned (N1) */
     PyObject *first_error; /* negotiation, strong: the error to show if nothing works */
     dls_form tried; /* known: this form failed already, and is not asked again ... */
     PyObject *tried_error; /* ... it raised this (strong); NULL: it gave nothing */

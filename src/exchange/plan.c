@@ -90,7 +90,7 @@ dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused)
         learned = before = dls_plan_learned(plan);
         learned.taken = (learned.taken | taken) & 15u;
         if (refused >= 0) {
-            learned.refused = (unsigned)refused & 15u;
+            learned.refused = (unsigned)refused & ~(unsigned)learned.taken & 15u;
         }
     } while (!write_learned(plan, before, learned));
 }

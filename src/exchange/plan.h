@@ -275,7 +275,7 @@ dls_fast_form_of(const dls_plan *plan, bool wanted)
  * device is known), but the form serves this one exchange only. */
 void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast);
 /* Learn that these keywords were taken off the host.  refused: the keywords that are
- * refused from now on, or -1: as before. */
+ * refused from now on, but for those that other objects took, or -1: as before. */
 void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
 /* Learn that stream -1 was refused, and None was not. */
 void dls_plan_learn_no_minus_one(dls_plan *plan);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from unittest import mock
 
@@ -165,6 +166,90 @@ def test_N1_one_objects_typeerror_does_not_cost_its_type_the_flag():
         assert dlshim.from_dlpack(good).readonly
         with versioned(dlshim.upgrade(good)) as imported:
             assert imported.view.flags & caps.READ_ONLY
+
+
+class Forwarding:
+    """A class of a user's, which holds arrays of several generations."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __dlpack__(self, **asked):
+        return self.inner.__dlpack__(**asked)
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+
+class NamesKeywords(Forwarding):
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.inner.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
+
+
+class Positional(Forwarding):
+    def __dlpack__(self, stream=None, max_version=None):
+        return (
+            self.inner.__dlpack__()
+            if max_version is None
+            else self.inner.__dlpack__(max_version=max_version)
+        )
+
+
+@BOTH
+@pytest.mark.parametrize("base", [Forwarding, NamesKeywords, Positional], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("order", [*itertools.permutations(["new", "old", "new", "bare"])], ids=str)
+def test_N1_what_an_array_refuses_costs_the_class_that_holds_it_no_flag(order, base, ask):
+    """The signature of the class takes max_version: the refusal is the array's own."""
+    cls = fresh(base)
+    for held in order:
+        # Asked bare, it gives a legacy capsule of read-only memory, without a word.
+        new = producers.P2LegacyOfReadonly(readonly=True)
+        x = {"new": new, "old": P1()}.get(held) or P1()
+        if held == "bare":
+            x.TAKES = ()
+        if held == "new" and ask is bare:
+            with pytest.raises(BufferError, match="read-only"):
+                ask(dlshim.upgrade(cls(x)))
+            continue
+        with ask(dlshim.upgrade(cls(x))) as imported:
+            assert imported.values() == x.values()
+            assert ask is bare or imported.view.readonly == (held == "new")
+        assert held != "new" or len(x.calls) == 1
+
+
+@BOTH
+def test_N1_a_signature_that_refuses_is_learned(ask):
+    """A method of Python that takes no max_version, and none that takes any keyword."""
+
+    class Own(P1):
+        def __dlpack__(self, *, stream=None):
+            return super().__dlpack__(stream=stream)
+
+    class Takes(P1):
+        def __dlpack__(self, **asked):
+            return super().__dlpack__(**asked)
+
+    for base, learned in ((Own, True), (Takes, False)):
+        cls = fresh(base)
+        ask(dlshim.upgrade(cls())).release()
+        x = cls()
+        ask(dlshim.upgrade(x)).release()
+        assert (len(x.calls) == 1) == learned, x.calls
+
+
+@BOTH
+def test_N1_an_interrupt_of_the_look_at_the_signature_comes_out(ask):
+    class Interrupted(P1):
+        def __getattribute__(self, name):
+            if name == "__dlpack__" and self.calls:
+                raise KeyboardInterrupt
+            return super().__getattribute__(name)
+
+    x = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        ask(dlshim.upgrade(x))
+    assert len(x.calls) == 1
 
 
 def test_N1_relearning_happens_once_per_exchange():

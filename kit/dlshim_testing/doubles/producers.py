@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes as C
 import enum
+import functools
+import inspect
 import math
 import mmap
 import types
@@ -136,6 +138,20 @@ class Array:
         return made.capsule()
 
 
+class InC:
+    """A method as one in C: it has no code object, which would say that it takes any keyword."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__signature__ = inspect.signature(function)
+
+    def __get__(self, obj: Any, cls: type | None = None) -> Any:
+        return self.function if obj is None else functools.partial(self.function, obj)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
 class Dunder(Array):
     """`__dlpack__` and `__dlpack_device__`; TAKES lists the keywords that are known."""
 
@@ -151,6 +167,8 @@ class Dunder(Array):
             if name not in self.TAKES:
                 raise TypeError(f"__dlpack__() got an unexpected keyword argument '{name}'")
         return caps.lingering(self.answer(**dict(zip(self.TAKES, args, strict=False)), **kwargs))
+
+    __dlpack__ = InC(__dlpack__)  # type: ignore[assignment]
 
     def __dlpack_device__(self) -> Any:
         self.device_calls += 1

@@ -1,0 +1,170 @@
+"""Rules N1 and N2 where libraries warn: no question of dlshim warns by itself or changes an outcome
+where warnings are errors, and a refusal of the data is not taken for one of a keyword."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import dlshim
+from doubles.asking import ASKINGS, tells
+from doubles.producers import P1, Array, InC
+
+BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
+FILTERS = pytest.mark.parametrize("action", ["always", "error"])
+
+
+class ArrowTypeError(TypeError):
+    """pyarrow's (`pyarrow/error.pxi`)."""
+
+
+class ArgumentError(TypeError):
+    """Boost.Python's, for arguments that fit no signature, an unknown keyword among them
+    (`boost/libs/python/src/object/function.cpp`); its methods have no code object."""
+
+
+class Deprecating(Array):
+    """pyarrow 26 (`Array.__dlpack__` in `pyarrow/array.pxi`): no version is asked for: it warns,
+    and then refuses the data all the same."""
+
+    refuses: Exception | None = None
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        self.calls.append(((), {} if max_version is None else {"max_version": max_version}))
+        if stream is not None:
+            raise NotImplementedError("Only stream=None is supported.")
+        if max_version is None or max_version < (1, 0):
+            warnings.warn("an unversioned capsule is deprecated", DeprecationWarning, stacklevel=2)
+        if self.refuses is not None:
+            raise self.refuses
+        return self._legacy() if max_version is None else self._versioned()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class WithInterface(Deprecating):
+    """Has a second way to its memory."""
+
+    @property
+    def __array_interface__(self) -> Any:
+        entries = {"shape": (2, 3), "typestr": "<f4", "data": (self.element_zero, False)}
+        return entries | {"version": 3}
+
+
+class Forwarding:
+    """A class of a user's that passes on what it is asked."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        return self.inner.__dlpack__(**asked)
+
+    def __dlpack_device__(self) -> Any:
+        return self.inner.__dlpack_device__()
+
+
+def in_c(cls: type) -> type:
+    """The class with a __dlpack__ that shows no signature, as many a method in C."""
+    return type(cls.__name__, (cls,), {"__dlpack__": InC(cls.__dlpack__)})
+
+
+def refusing(cls: type, failure: Exception) -> Any:
+    x = type(cls.__name__, (cls,), {})()
+    x.refuses = failure
+    return x
+
+
+@contextmanager
+def filtered(action: Any) -> Iterator[list[Any]]:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter(action)
+        yield seen
+
+
+# --- the data are refused -------------------------------------------------------------
+
+
+@BOTH
+@FILTERS
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_refusal_of_the_data_is_asked_for_once(wrapped, learned, action, ask):
+    x = refusing(Deprecating, ArrowTypeError("Can only use DLPack on arrays with no nulls."))
+    source = Forwarding(x) if wrapped else x
+    if learned:
+        good = type(x)()
+        ask(dlshim.upgrade(Forwarding(good) if wrapped else good)).release()
+    with filtered(action) as seen, pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(source))
+    tells(error.value, "no nulls")
+    assert error.value.__cause__ is x.refuses
+    assert [keywords for _, keywords in x.calls] == [{"max_version": (1, 0)}]
+    assert seen == []
+
+
+@BOTH
+@FILTERS
+def test_the_next_protocol_is_taken_after_it(action, ask):
+    failure = ArrowTypeError("DataType is not compatible with DLPack spec")
+    x = refusing(WithInterface, failure)
+    for _ in range(3):
+        with filtered(action) as seen, ask(dlshim.upgrade(x)) as imported:
+            assert imported.view.element_zero == x.element_zero
+        assert seen == []
+    assert len(x.calls) == 1  # from then on the other protocol is asked at once
+
+
+@BOTH
+def test_what_one_object_refuses_costs_its_type_no_flag(ask):
+    x = refusing(Deprecating, ArrowTypeError("no"))
+    with pytest.raises(BufferError):
+        ask(dlshim.upgrade(x))
+    good = type(x)(readonly=True)
+    assert dlshim.from_dlpack(good).readonly
+    assert len(good.calls) == 1
+
+
+@BOTH
+def test_a_keyword_may_be_refused_by_an_error_of_its_own(ask):
+    """Where no signature tells, and no object has taken the keyword, less is asked for."""
+
+    asked_with = []
+
+    class Bound(P1):
+        def __dlpack__(self, **asked: Any) -> Any:
+            asked_with.append(set(asked))
+            if asked_with[-1] - {"stream"}:
+                raise ArgumentError("Python argument types did not match C++ signature")
+            return super().__dlpack__(**asked)
+
+    x = in_c(Bound)()
+    for calls in ([{"max_version"}, set()], [set()]):
+        asked_with.clear()
+        with ask(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()
+        assert asked_with == calls
+
+
+@BOTH
+@FILTERS
+def test_where_the_keyword_was_taken_before_nothing_less_is_asked(action, ask):
+    """A method without a signature: what an object of the type took tells as well."""
+    x = refusing(in_c(Deprecating), ArrowTypeError("no nulls"))
+    ask(dlshim.upgrade(type(x)())).release()
+    with filtered(action) as seen, pytest.raises(BufferError, match="no nulls"):
+        ask(dlshim.upgrade(x))
+    assert len(x.calls) == 1
+    assert seen == []
