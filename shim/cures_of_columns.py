@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 def pandas(x: Any) -> str | None:
     if x.ndim == 2:
-        kinds = {*x.dtypes}
+        names, kinds = x.columns, {*x.dtypes}  # a group has no columns, and warns of its dtypes
         plain = len(kinds) == 1 and _is_plain(kinds.pop())
-        return None if plain else one_column(x.columns, "x.iloc[:, 0]")
+        return None if plain else one_column(names, "x.iloc[:, 0]")
     if getattr(x, "nlevels", 1) > 1 and hasattr(x, "levels"):
         return instead("x.get_level_values(0)", "its elements have levels")
     kind, missing = x.dtype.kind, bool(x.isna().any())

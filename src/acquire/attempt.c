@@ -124,7 +124,8 @@ dls_ctable_device(const dls_plan *plan, PyObject *obj, dl_device *device)
 dls_error_kind
 dls_error_class(void)
 {
-    if (PyErr_ExceptionMatches(PyExc_BufferError)) {
+    if (PyErr_ExceptionMatches(PyExc_BufferError)
+        || PyErr_ExceptionMatches(PyExc_Warning)) {
         return DLS_ERROR_BUFFER;
     }
     /* A RecursionError is final: each further attempt would raise it again. */
@@ -142,15 +143,17 @@ void
 dls_error_keep(dls_exchange *x)
 {
     bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
+    bool warning = PyErr_ExceptionMatches(PyExc_Warning);
     PyObject *error = dls_error_take();
     if (error == NULL) {
         return;
     }
     x->refused_otherwise |= !type_error;
     bool weak = x->first_error == NULL
-                || PyErr_GivenExceptionMatches(x->first_error, PyExc_TypeError)
-                || PyErr_GivenExceptionMatches(x->first_error,
-                                               PyExc_NotImplementedError);
+                || (!warning
+                    && (PyErr_GivenExceptionMatches(x->first_error, PyExc_TypeError)
+                        || PyErr_GivenExceptionMatches(x->first_error,
+                                                       PyExc_NotImplementedError)));
     if (weak) {
         Py_XDECREF(x->first_error);
         x->first_error = error;

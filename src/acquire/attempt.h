@@ -99,13 +99,14 @@ typedef enum {
 /* The meaning of the pending exception for a negotiation (N2). */
 typedef enum {
     DLS_ERROR_STEP,   /* try fewer keywords, or the next protocol */
-    DLS_ERROR_BUFFER, /* BufferError: it is about the data, not about the keywords */
+    DLS_ERROR_BUFFER, /* BufferError, or a warning that is an error: it is not about the
+                       * keywords */
     DLS_ERROR_FINAL   /* it is shown as it is */
 } dls_error_kind;
 
 dls_error_kind dls_error_class(void);
 /* Take the pending exception away.  The first that is no TypeError and no
- * NotImplementedError is kept in x->first_error. */
+ * NotImplementedError is kept in x->first_error; a warning only if nothing else is. */
 void dls_error_keep(dls_exchange *x);
 
 /* The end of an attempt whose last step returned `code`: GOT for 0, else `failed`, and

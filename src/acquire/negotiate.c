@@ -156,13 +156,17 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
     return dls_attempt_sync_unasked(x);
 }
 
-/* A protocol raised on the host: may another one still serve (N2)?  __dlpack__ decides
- * about refusals, so a BufferError of the C table is not final.  It is final for a
- * library whose autograd dlshim checks, because then it came from us. */
+/* A protocol raised: may another one still serve (N2)?  A warning that is an error is
+ * about this question, and the next one is another.  All else is decided on the host:
+ * __dlpack__ decides about refusals, so a BufferError of the C table is not final.  It
+ * is final for a library whose autograd dlshim checks, because then it came from us. */
 static bool
-may_try_next(const dls_exchange *x, dls_protocol protocol)
+may_try_next(const dls_exchange *x, dls_protocol protocol, bool on_host)
 {
     dls_error_kind kind = dls_error_class();
+    if (!on_host || PyErr_ExceptionMatches(PyExc_Warning)) {
+        return PyErr_ExceptionMatches(PyExc_Warning);
+    }
     if (protocol == DLS_PROTOCOL_DLPACK) {
         return kind != DLS_ERROR_FINAL
                && (PyErr_ExceptionMatches(PyExc_NotImplementedError)
@@ -232,7 +236,7 @@ negotiate(dls_exchange *x, const dl_device *device)
             return -1;
         }
         if (got == DLS_ATTEMPT_RAISED) {
-            if (device != NULL || !may_try_next(x, protocol)) {
+            if (!may_try_next(x, protocol, device == NULL)) {
                 return raise_refusal(x, protocol, device == NULL);
             }
             dls_error_keep(x);

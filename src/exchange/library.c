@@ -225,6 +225,7 @@ find_method(dls_state *state, const dls_library *row, PyObject *obj, PyObject **
         if (is_called(row, methods[i].name)) {
             got = row == NULL ? type_has(obj, name) : 1;
             got = got > 0 ? dls_get_optional(obj, name, method) : got;
+            got = got < 0 ? dls_error_forget_warning() : got;
         }
     }
     return got;

@@ -479,7 +479,8 @@ find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
 
 /* --- the object ------------------------------------------------------------- */
 
-/* The instance's own attribute; never generalised to its type (N1). */
+/* The instance's own attribute; never generalised to its type (N1).  Only __dlpack__ is
+ * looked up by others too: a warning of another one is no answer. */
 static int
 find_on_instance(dls_state *state, PyObject *obj, int protocol, dls_plan *plan)
 {
@@ -493,7 +494,10 @@ find_on_instance(dls_state *state, PyObject *obj, int protocol, dls_plan *plan)
         plan->on_instance = true;
     }
     Py_XDECREF(value);
-    return got < 0 ? -1 : 0;
+    if (got >= 0) {
+        return 0;
+    }
+    return protocol == DLS_PROTOCOL_DLPACK ? -1 : dls_error_forget_warning();
 }
 
 /* Look in the object for protocols that its type does not offer.  __dlpack__ is looked

@@ -241,6 +241,16 @@ dls_error_forget(void)
 }
 
 int
+dls_error_forget_warning(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Warning)) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+int
 dls_refuse_with_cause(PyObject *cause)
 {
     PyObject *error = dls_error_take();

@@ -57,6 +57,10 @@ int dls_refuse_with_cause(PyObject *cause);
 bool dls_error_is_fatal(void);
 /* A probe has raised.  0: the exception was cleared; -1: it is fatal and stays set. */
 int dls_error_forget(void);
+/* Forget the pending exception if it is a warning that is an error: a question that
+ * nobody but dlshim puts changes nothing for those whose warnings are errors.  0, or -1
+ * with another exception. */
+int dls_error_forget_warning(void);
 
 /* Drop a reference that may run foreign code (a capsule's destructor) while an
  * exception is pending: the exception is saved and restored, and an exception of the

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 import dlshim
-from doubles.asking import ASKINGS, tells
-from doubles.producers import P1, Array, InC
+from doubles import capsules as caps
+from doubles.asking import ASKINGS, tells, versioned
+from doubles.older import InterfaceOnly
+from doubles.producers import P1, Array, InC, masquerade
 
 BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 FILTERS = pytest.mark.parametrize("action", ["always", "error"])
@@ -167,4 +169,106 @@ def test_where_the_keyword_was_taken_before_nothing_less_is_asked(action, ask):
     with filtered(action) as seen, pytest.raises(BufferError, match="no nulls"):
         ask(dlshim.upgrade(x))
     assert len(x.calls) == 1
+    assert seen == []
+
+
+# --- a warning that is an error -------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [TypeError, ArrowTypeError, ValueError, NotImplementedError])
+def test_the_first_error_is_told_and_not_the_warning_of_a_fallback(kind, ask):
+    """No signature tells that less is asked for in vain."""
+    x = refusing(in_c(Deprecating), kind("the data are sparse"))
+    with filtered("error"), pytest.raises(BufferError) as error:
+        ask(dlshim.upgrade(x))
+    tells(error.value, "sparse")
+    assert error.value.__cause__ is x.refuses
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [TypeError, ArrowTypeError, ValueError, NotImplementedError])
+def test_the_next_protocol_is_taken_after_the_warning_of_a_fallback(kind, ask):
+    x = refusing(in_c(WithInterface), kind("the data are sparse"))
+    with filtered("error"), ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.element_zero == x.element_zero
+
+
+@BOTH
+def test_a_warning_of_the_first_question_leads_to_the_next_protocol(ask):
+    x = refusing(WithInterface, DeprecationWarning("use the interface"))
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.element_zero == x.element_zero
+    assert len(x.calls) == 1  # and nothing less is asked for, which would lose the flags
+    with ask(dlshim.upgrade(type(x)())):
+        pass
+
+
+@BOTH
+def test_a_warning_alone_is_told(ask):
+    x = refusing(Deprecating, FutureWarning("will be removed"))
+    with pytest.raises(BufferError, match="FutureWarning: will be removed") as error:
+        ask(dlshim.upgrade(x))
+    assert error.value.__cause__ is x.refuses
+
+
+def test_where_the_legacy_question_warns_the_versioned_one_is_put():
+    """NumPy's legacy answer is asked first (N3); a later release may deprecate it."""
+    x = masquerade(in_c(Deprecating), "ndarray", "numpy")()
+    with filtered("error"):
+        dlshim.upgrade(x).__dlpack__()
+    assert [keywords for _, keywords in x.calls] == [{}, {"max_version": (1, 0)}]
+    caps.close_accounts()
+
+
+@BOTH
+def test_an_older_protocol_that_warns_leads_to_the_next(ask):
+    class Both(bytearray):
+        @property
+        def __array_interface__(self) -> Any:
+            raise DeprecationWarning("__array_interface__ is deprecated")
+
+    with ask(dlshim.upgrade(Both(b"abc"))) as imported:
+        assert imported.values() == [97, 98, 99]
+
+
+@pytest.mark.parametrize(
+    "name", ["to_dlpack", "toDlpack", "to_dlpack_for_read", "__array_struct__"]
+)
+def test_a_name_that_is_only_looked_for_may_warn(name):
+    """An attribute that no consumer asks for, of an object that warns of some names."""
+
+    class Warns:
+        interface = InterfaceOnly((3,), "int32")
+
+        def __getattr__(self, asked: str) -> Any:
+            if asked == name:
+                warnings.warn(f"{asked} is deprecated", DeprecationWarning, stacklevel=2)
+            if asked == "__array_interface__":
+                return self.interface.__array_interface__
+            raise AttributeError(asked)
+
+    if not name.startswith("__"):  # these are looked for on the type first
+        setattr(Warns, name, property(lambda self: self.__getattr__(name)))
+    with filtered("error"), versioned(dlshim.upgrade(Warns())) as imported:
+        assert imported.view.shape == (3,)
+
+
+# --- cures ----------------------------------------------------------------------------
+
+
+@FILTERS
+def test_looking_for_a_cure_warns_of_nothing(action):
+    """pandas 2.2 (`pandas/core/groupby/generic.py`): a group has dtypes, which are deprecated."""
+
+    def dtypes(self: object) -> Any:
+        warnings.warn("DataFrameGroupBy.dtypes is deprecated", FutureWarning, stacklevel=2)
+        return ()
+
+    group = masquerade(
+        object, "DataFrameGroupBy", "pandas.core.groupby.generic", ndim=2, dtypes=property(dtypes)
+    )
+    with filtered(action) as seen, pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(group())
+    tells(error.value, "pass an array instead")
     assert seen == []

@@ -203,6 +203,32 @@ def check_a_refusal_of_the_data_is_no_refusal_of_the_version(drv: Any) -> None:
         caps.close_accounts()
 
 
+def check_a_warning_of_a_fallback_is_not_told(drv: Any) -> None:
+    """Less is asked for after a TypeError, and that warns, where warnings are errors."""
+
+    class Deprecating(New):
+        failure: Exception = TypeError("no dtype of DLPack")
+
+        def answer(self, max_version: Any = None, **asked: Any) -> Any:
+            if max_version is None:
+                raise DeprecationWarning("no version was asked for")
+            raise self.failure
+
+    class WithInterface(Forwarding):
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            fields = {"shape": (2, 3), "typestr": "<f4", "data": (self.inner.address, False)}
+            return fields | {"version": 3, "stream": None}
+
+    scene = Scene(drv)
+    inner = scene.array(Deprecating)
+    with pytest.raises(BufferError, match="TypeError: no dtype of DLPack") as error:
+        exported(Forwarding(inner), stream=scene.s, **MODERN)
+    assert error.value.__cause__ is inner.failure
+    caps.take(exported(WithInterface(inner), stream=scene.s, **MODERN)).release()
+    caps.close_accounts()
+
+
 def check_threads_cost_each_other_nothing(drv: Any) -> None:
     """Two threads meet one class at once, each with arrays of its own generation."""
     scene = Scene(drv)

@@ -11,6 +11,8 @@ import os
 import re
 import subprocess
 import sys
+import warnings
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -336,13 +338,27 @@ def follow(x: object) -> tuple[object, list[str], str]:
                 x = cured(x, found[1])
 
 
+def told(x: object, action: Any) -> tuple[str, list[Any]]:
+    """The refusal, or nothing, and the warnings of the exchange."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter(action)
+        try:
+            dlshim.to_capsule(x, max_version=(1, 0))
+        except (BufferError, dlshim.UnsupportedObjectError) as error:
+            return str(error), seen
+    return "", seen
+
+
 def check(name: str) -> None:
     """All objects of one library, in a process of its own."""
     module = import_module(name)
     if name == "pyarrow":
         import_module("pyarrow.compute")
     for text, expected in OBJECTS[name].items():
-        capsule, cures, said = follow(eval(text, {"m": module, "numpy": numpy, "ODD": ODD}))
+        made = partial(eval, text, {"m": module, "numpy": numpy, "ODD": ODD})
+        said, seen = told(made(), "error")
+        assert (said, seen) == told(made(), "always"), (text, said, seen)
+        capsule, cures, said = follow(made())
         assert bool(cures) != (text in SERVED), (text, cures)
         array = numpy.asarray(dlshim.from_dlpack(capsule))
         values = array.tolist()
