@@ -111,19 +111,24 @@ def _is_named_tuple(cls: type) -> bool:
 
 
 def _items(x: Any) -> list[tuple[Any, Any]] | None:
-    """The places and the contents of a container that is searched; None: it is none."""
+    """The places and the contents of a container that is searched; None: it is none.
+
+    A container is read here and nowhere else: what runs meanwhile, in this thread or in another,
+    may change it.
+    """
     cls = type(x)
     if cls is dict:
-        return list(x.items())
+        return list(x.copy().items())
     if cls is list or cls is tuple or _is_named_tuple(cls):
-        return list(enumerate(x))
+        return list(enumerate(tuple(x)))
     return None
 
 
-def _rebuilt(x: Any, values: list[Any]) -> Any:
-    cls = type(x)
+def _made_of(cls: Any, items: list[tuple[Any, Any]]) -> Any:
+    """A container of this class with these places and contents."""
     if cls is dict:
-        return dict(zip(x, values, strict=True))
+        return dict(items)
+    values = [value for _, value in items]
     return cls(values) if cls in (list, tuple) else cls._make(values)
 
 
@@ -132,19 +137,31 @@ def replace(
     chosen: Callable[[Any], bool],
     change: Callable[[Any, str], Any],
     place: str,
-    inside: tuple[Any, ...] = (),
+    met: dict[int, tuple[Any, Any]],
 ) -> Any:
-    """Change what is chosen in x, depth first; a container without a change stays itself."""
+    """Change what is chosen in x, depth first; a container without a change stays itself.
+
+    met: by its id, each container that was met before, and what has become of it, or None as long
+    as it is searched.  So one container at two places stays one, and is searched once.
+    """
     found = _items(x)
     if found is None:
         return change(x, place) if chosen(x) else x
-    if any(x is outer for outer in inside):
-        raise ValueError(f"{place} contains itself: arrays are not looked for in such a container")
-    values = [
-        replace(value, chosen, change, f"{place}[{key!r}]", (*inside, x)) for key, value in found
+    if id(x) in met:
+        _, became = met[id(x)]
+        if became is None:
+            raise ValueError(
+                f"{place} contains itself: arrays are not looked for in such a container"
+            )
+        return became
+    met[id(x)] = (x, None)
+    items = [
+        (key, replace(value, chosen, change, f"{place}[{key!r}]", met)) for key, value in found
     ]
-    changed = any(new is not old for new, (_, old) in zip(values, found, strict=True))
-    return _rebuilt(x, values) if changed else x
+    changed = any(new is not old for (_, new), (_, old) in zip(items, found, strict=True))
+    became = _made_of(type(x), items) if changed else x
+    met[id(x)] = (x, became)
+    return became
 
 
 # ---- where results go --------------------------------------------------------------------------
@@ -188,7 +205,7 @@ class Home:
                 return own[id(x)]
             return x if self.has(x) else self.make(from_dlpack(x))
 
-        return replace(result, is_array, change, "the result")
+        return replace(result, is_array, change, "the result", {})
 
 
 # ---- what a function is given instead of an array ----------------------------------------------
@@ -233,13 +250,15 @@ class Calls:
         options: dict[str, Any],
     ) -> None:
         self.function, self.takes, self.returns = function, takes, returns
-        self.like, self.writes, self.options = like, writes, options
+        # The caller may change a list later, and a pickle reads it again (`said`).
+        self.writes = tuple(writes) if isinstance(writes, list) else writes
+        self.like, self.options = like, options
         self.home = Home(like) if like is not None else None
         self.out = Home(returns) if isinstance(returns, type) else None
         self.maker = _MAKERS.get(takes) if takes else None
         parameters = signature(function)
         self.names = positional(parameters)
-        self.written = written(writes)
+        self.written = written(self.writes)
         check_written(function, parameters, self.written)
         self.all_written = writes is True
         self.is_plain = not (takes or options or self.written or self.all_written) and (
@@ -301,6 +320,9 @@ class Call:
         self.kwargs: dict[str, Any] = {}
         self.own: dict[int, Any] = {}
         self.kept: list[Any] = []  # the ids in `own` are of objects that live as long
+        # The containers that were met (`replace`), among arguments that f does not write and
+        # among those that it writes, whose arrays are looked at.
+        self.met: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
 
     def give(self, x: Any, place: str, written: bool) -> Any:
         """What the function is given for an argument."""
@@ -313,7 +335,7 @@ class Call:
             self.own[id(made)] = array
             return made
 
-        return replace(x, is_argument, change, place)
+        return replace(x, is_argument, change, place, self.met[written])
 
     def made(self, x: Any, place: str) -> Any:
         """What stands for an array."""

@@ -195,6 +195,104 @@ def test_a_container_that_contains_itself():
     dlshim.kernel(same)([array(), twice, twice])
 
 
+class Moving(Own):
+    """An item of a cache: whoever asks for it makes it the last of the cache."""
+
+    def __dlpack__(self, **keywords):
+        moved = next(key for key, x in self.cache.items() if x is self)
+        self.cache[moved] = self.cache.pop(moved)
+        return super().__dlpack__(**keywords)
+
+
+def cache_of(*values):
+    cache = {value: Moving([value]) for value in values}
+    for x in cache.values():
+        x.cache = cache
+    return cache
+
+
+def first_values(d):
+    return {key: float(np.from_dlpack(x)[0]) for key, x in d.items()}
+
+
+def test_a_dict_that_changes_while_it_is_searched_keeps_its_keys():
+    right = {1.0: 1.0, 2.0: 2.0, 3.0: 3.0}
+    given, made = cache_of(1.0, 2.0), cache_of(1.0, 2.0)
+    given[3.0] = made[3.0] = Own([3.0])
+    assert dlshim.kernel(first_values, takes="tensor")(given) == right
+    assert first_values(dlshim.kernel(lambda: made, like=np.ndarray)()) == right
+
+
+@pytest.mark.parametrize("grown", [[], {}])
+def test_a_container_that_grows_while_it_is_searched(grown):
+    class Growing(Own):
+        def __dlpack__(self, **keywords):
+            if type(grown) is list:
+                grown.append(self)
+            else:
+                grown[len(grown)] = self
+            return super().__dlpack__(**keywords)
+
+    grown.append(Growing([1.0])) if type(grown) is list else grown.update(a=Growing([1.0]))
+    seen = dlshim.kernel(lambda x: x, takes="tensor", returns=None)(grown)
+    assert type(seen) is type(grown) and len(seen) == 1 and len(grown) == 2
+
+
+def test_a_dict_that_another_thread_changes():
+    given = {key: np.full(2, float(key)) for key in range(8)}
+    k, done = dlshim.kernel(first_values), threading.Event()
+
+    def move():
+        while not done.is_set():
+            for key in range(8):
+                given[key] = given.pop(key)
+
+    thread = threading.Thread(target=move)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        thread.start()
+        for _ in range(2000):
+            assert all(key == value for key, value in k(given).items())
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+
+
+def test_a_container_at_two_places_is_one_and_is_searched_once():
+    asked = []
+
+    class Asked(Own):
+        def __dlpack__(self, **keywords):
+            asked.append(self)
+            return super().__dlpack__(**keywords)
+
+    nested = [Asked([1.0])]
+    for _ in range(20):  # a search of each place would meet the array a million times
+        nested = [nested, nested]
+    k = dlshim.kernel(lambda x, y: (x, y), takes="tensor", returns=None)
+    x, y = k(nested, nested)
+    assert x is y and x[0] is x[1] and len(asked) == 1
+    dlshim.kernel(lambda: nested, like=np.ndarray)()
+    assert len(asked) == 2
+
+
+def test_a_container_that_is_also_written_is_looked_at_again():
+    given = [readonly()]
+    k = dlshim.kernel(lambda a, out: None, writes="out")
+    with pytest.raises(BufferError, match=r"argument 'out'\[0\].*read-only"):
+        k(given, given)
+
+
+def test_writes_is_read_once():
+    names = ["out"]
+    k = dlshim.kernel(write, writes=names, order="C")
+    names[:] = ["no parameter"]
+    with pytest.raises(BufferError, match="'out'"):
+        pickle.loads(pickle.dumps(k))(array(), readonly())
+
+
 def test_what_f_does_to_a_rebuilt_list_is_not_seen():
     given = [array()]
     dlshim.kernel(lambda x: x.clear())(given)
