@@ -123,6 +123,8 @@ def _buffer(obj: Any) -> dict[str, Any]:
         name = _FORMATS.get(code)
         if code in _KINDS:
             name = f"{_KINDS[code]}{8 * view.itemsize}"
+        if hasattr(obj, "dtype") and dtype_name(obj.dtype) != name:
+            return {}  # its own word may count (T7)
         strides = _in_elements(view.strides or (), view.itemsize)
         return {"dtype": name, "shape": view.shape, "strides": strides, "readonly": view.readonly}
 

@@ -50,6 +50,7 @@ static const dtype_row dtype_table[] = {
     {"complex128", dl_kDLComplex, 128, 'c', "Zd", ""},
     {"bfloat16", dl_kDLBfloat, 16, 0, NULL, ""},
     {"complex32", dl_kDLComplex, 32, 0, NULL, ""},
+    {"bcomplex32", dl_kDLBcomplex, 32, 0, NULL, ""},
     {"float8_e3m4", dl_kDLFloat8_e3m4, 8, 0, NULL, ""},
     {"float8_e4m3", dl_kDLFloat8_e4m3, 8, 0, NULL, ""},
     {"float8_e4m3b11fnuz", dl_kDLFloat8_e4m3b11fnuz, 8, 0, NULL, ""},
@@ -131,6 +132,13 @@ dls_dtype_name(dl_dtype dtype, char *text, size_t size)
                  (unsigned)dtype.bits, lanes[0] != '\0' ? " " : "", lanes);
     }
     return text;
+}
+
+bool
+dls_dtype_has_kind(dl_dtype dtype)
+{
+    const dtype_row *row = find_row(dtype);
+    return row != NULL && row->kind != 0;
 }
 
 int

@@ -34,6 +34,9 @@ const char *dls_dtype_name(dl_dtype dtype, char *text, size_t size);
  * 0 for kinds that DLPack cannot say ('M' 'm' 'V' 'S' 'U' 'O' 't', longdouble). */
 int dls_dtype_from_kind(char kind, int64_t itemsize, dl_dtype *out);
 
+/* Has the array interface a kind for it?  Not for bfloat16, float8 and the like. */
+bool dls_dtype_has_kind(dl_dtype dtype);
+
 /* PEP 3118 format of ONE element plus the exporter's item size -> dtype.  NULL
  * format means "B".  The item size decides the width (ctypes says '<l' for 8
  * bytes).  'c' is taken as uint8.  0 for structs, pointers, objects, text,

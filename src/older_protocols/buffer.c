@@ -34,14 +34,13 @@ static int
 read_format(dls_reading *reading, const dls_buffer *view)
 {
     bool swapped;
+    dl_dtype dtype;
     const char *format = view->format != NULL ? view->format : "B";
     if (dls_reading_check_itemsize(reading, view->itemsize) < 0) {
         return -1;
     }
-    if (dls_dtype_from_format(format, view->itemsize, &reading->acquired->tensor.dtype,
-                              &swapped)) {
-        reading->itemsize = view->itemsize;
-        return 0;
+    if (dls_dtype_from_format(format, view->itemsize, &dtype, &swapped)) {
+        return dls_reading_set_dtype(reading, dtype, view->itemsize);
     }
     if (swapped) {
         return dls_reading_fail_swapped(reading);

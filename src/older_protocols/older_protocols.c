@@ -168,6 +168,7 @@ dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
                            .row = &rows[protocol],
                            .request = request,
                            .in_memory = plan != NULL && plan->in_memory,
+                           .is_known = plan == NULL || plan->library != NULL,
                            .acquired = acquired,
                            .p = p};
     assert(reading.row->read != NULL);

@@ -27,8 +27,8 @@
  *   device, else 0), and SYCL's is (14, number) from ['syclobj'].
  * - tensor.dtype has the code DLS_DTYPE_UNKNOWN, 8 bits and as many lanes as an element
  *   has bytes (0: too many) where DLPack has no code, so that `reinterpret` can still
- *   name it.  NumPy's kind for the types of ml_dtypes is 'V' (or 'f' with 1 byte): the
- *   name of obj.dtype decides.  Elements below 8 bits have a byte each and the flag
+ *   name it.  NumPy's kind for the types of ml_dtypes is 'V', 'W' or 'f' (with 1 byte):
+ *   the name of obj.dtype decides.  Elements below 8 bits have a byte each and the flag
  *   SUBBYTE_PADDED.
  * - flags get READ_ONLY from the protocol's own word, and readonly_stated is true.
  *   Arrow's memory is READ_ONLY, but for chunks that were joined: these are IS_COPIED.

@@ -100,8 +100,21 @@ dtype_from_attribute(PyObject *obj, PyObject *attribute, dl_dtype *dtype)
     return got;
 }
 
-/* The dtype that obj.dtype.type.__name__ (which costs NumPy less) or obj.dtype.name
- * spells.  Results as above. */
+/* The same of a dtype of any library, as a name, a class or an object. */
+static int
+dtype_from_any(dls_state *state, PyObject *value, dl_dtype *dtype)
+{
+    PyObject *name = dls_in_python(state, DLS_IN_DTYPES, "dtype_name", value, NULL, 0,
+                                   NULL);
+    bool is_name = name != NULL && PyUnicode_Check(name);
+    const char *text = is_name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    int got = text != NULL && dls_dtype_from_name(text, dtype);
+    Py_XDECREF(name); /* lone surrogates leave an exception */
+    return name != NULL ? got : -1;
+}
+
+/* The dtype that obj.dtype.type.__name__ (which costs NumPy less), obj.dtype.name or
+ * obj.dtype itself spells.  Results as above; what raises has no name. */
 static int
 find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
 {
@@ -114,10 +127,41 @@ find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
                   : got;
         got = got == 0 ? dtype_from_attribute(object, reading->state->names.name, dtype)
                        : got;
+        got = got == 0 ? dtype_from_any(reading->state, object, dtype) : got;
     }
     Py_XDECREF(type);
     Py_XDECREF(object);
-    return got;
+    return PyErr_Occurred() != NULL ? dls_error_forget() : got;
+}
+
+/* The widest dtype that the protocols have no word for, in bytes. */
+enum { WORDLESS = 4 };
+
+int
+dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
+{
+    dl_dtype own;
+    dl_dtype *dtype = &reading->acquired->tensor.dtype;
+    reading->itemsize = itemsize;
+    *dtype = said;
+    if (itemsize > WORDLESS || reading->is_known || reading->request->has_dtype) {
+        return 0;
+    }
+    int got = find_named_dtype(reading, &own);
+    bool wordless = got > 0 && !dls_dtype_has_kind(own);
+    if (!wordless || dls_dtype_itemsize(own, true) != itemsize) {
+        return got < 0 ? -1 : 0;
+    }
+    if (own.bits < 8) {
+        char text[48];
+        return dls_reading_fail_option(
+            reading,
+            "its dtype is %s, and it shows bytes: how many elements are in a byte is "
+            "not said; take the bytes with reinterpret=\"uint8\"",
+            dls_dtype_name(own, text, sizeof text));
+    }
+    *dtype = own;
+    return 0;
 }
 
 int
@@ -178,13 +222,7 @@ refuse_kind(const dls_reading *reading, char kind)
                                     dls_cure_array(reading->state, reading->obj));
         }
     }
-    if (is_among(kind, "biufcmMV")) {
-        return 0;
-    }
-    return dls_reading_fail(reading,
-                            "element kind '%c' is not known; one of b i u f c m M V "
-                            "was expected, the producer has to be corrected",
-                            (int)(unsigned char)kind);
+    return 0;
 }
 
 int
@@ -209,9 +247,9 @@ dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize, bool swa
     if (swapped && itemsize > 1) {
         return dls_reading_fail_swapped(reading);
     }
-    if (dls_dtype_from_kind(kind, itemsize, &reading->acquired->tensor.dtype)) {
-        reading->itemsize = itemsize;
-        return 0;
+    dl_dtype dtype;
+    if (dls_dtype_from_kind(kind, itemsize, &dtype)) {
+        return dls_reading_set_dtype(reading, dtype, itemsize);
     }
     return dls_reading_set_unnamed(reading, kind, itemsize);
 }

@@ -49,6 +49,7 @@ struct dls_reading {
     PyObject *entries[DLS_ENTRY_COUNT];
     const dls_request *request;
     bool in_memory; /* Arrow: the chunks are there (dls_plan.in_memory) */
+    bool is_known;  /* the object is of a library with a row (exchange/library.h) */
     dls_acquired *acquired;
     dls_producer_stream *p; /* the producer stream; UNKNOWN at the start */
     /* Where a reader of Arrow moves the array that keeps the memory alive; its release
@@ -82,13 +83,18 @@ int dls_reading_set_ndim(dls_reading *reading, int64_t ndim);
 /* Item sizes must be one byte or more; dls_reading_set_kind checks it itself. */
 int dls_reading_check_itemsize(const dls_reading *reading, int64_t itemsize);
 
-/* Set the dtype from an array-interface kind.  swapped: its byte order is not the
- * machine's (no matter for single bytes).  Runs the object's code. */
+/* Set the dtype that the protocol says, or obj.dtype in its place (T7).  itemsize was
+ * checked.  Runs the object's code. */
+int dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize);
+
+/* Set the dtype from an array-interface kind; one that is no kind of NumPy's own is
+ * that of a registered dtype.  swapped: its byte order is not the machine's (no matter
+ * for single bytes).  Runs the object's code. */
 int dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize,
                          bool swapped);
 
-/* Set the dtype of elements that the protocol cannot describe: that of obj.dtype.name
- * if the size fits, else a code of dtype.h that is none of DLPack's.  kind: of the
+/* Set the dtype of elements that the protocol cannot describe: that of obj.dtype if
+ * the size fits, else a code of dtype.h that is none of DLPack's.  kind: of the
  * array interface.  itemsize was checked.  Runs the object's code. */
 int dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize);
 

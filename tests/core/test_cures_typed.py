@@ -42,6 +42,14 @@ class Flagged(P2):
         return self.kept
 
 
+class Named(bytearray):
+    """A buffer whose dtype is below 8 bits."""
+
+    def __init__(self, data: bytes, dtype: str) -> None:
+        super().__init__(data)
+        self.dtype = dtype
+
+
 def numpy() -> Any:
     return pytest.importorskip("numpy", reason="NumPy makes the object, or the cure is NumPy's")
 
@@ -215,6 +223,12 @@ CASES = {
             "x.astype('int64')": ("x.astype('int64')", [1, -(2**63)]),
             'reinterpret="int64"': ('dlshim.from_dlpack(x, reinterpret="int64")', [1, -(2**63)]),
         },
+    ),
+    "in-bytes": Case(
+        lambda: Named(b"12", "int4"),
+        "dlshim.from_dlpack(x)",
+        "its dtype is int4, and it shows bytes",
+        {'reinterpret="uint8"': ('dlshim.from_dlpack(x, reinterpret="uint8")', [*b"12"])},
     ),
     "raw": Case(
         lambda: numpy().array([b"ab", b"cd"], "V2"),

@@ -219,6 +219,17 @@ def test_a_producer_of_a_matrix_is_seen_as_its_source():
     assert changed.dtype is changed.shape is changed.readonly is None
 
 
+def test_a_buffer_is_not_believed_where_the_object_names_another_dtype():
+    class Named(bytearray):
+        pass
+
+    x = Named(b"12")
+    for x.dtype, seen in (("uint8", "uint8"), ("float8_e4m3fn", None), ("int4", None)):
+        assert dlshim.inspect(x).dtype == seen
+    x.dtype = "float8_e4m3fn"
+    assert dlshim.inspect(x, export=True).dtype == x.dtype
+
+
 def test_the_repr_of_a_producer_shows_any_shape_as_a_tuple():
     """torch.Size is a tuple whose repr is longer; a C type has getset_descriptors."""
 

@@ -842,7 +842,9 @@ def test_numpy_datetimes_by_reinterpret():
 
 
 ML_WHOLE = {
+    "bcomplex32": (18, 32, 1),
     "bfloat16": (4, 16, 1),
+    "complex32": (5, 32, 1),
     "float8_e3m4": (7, 8, 1),
     "float8_e4m3": (8, 8, 1),
     "float8_e4m3b11fnuz": (9, 8, 1),
@@ -853,6 +855,8 @@ ML_WHOLE = {
     "float8_e8m0fnu": (14, 8, 1),
 }
 ML_SUBBYTE = {
+    "int1": (0, 1, 1),
+    "uint1": (1, 1, 1),
     "int2": (0, 2, 1),
     "uint2": (1, 2, 1),
     "int4": (0, 4, 1),
@@ -927,6 +931,126 @@ def test_ml_dtypes_in_foreign_order_or_of_unknown_name():
     other = np.zeros(3, np.dtype([("x", "V2")]))
     with pytest.raises(BufferError):
         versioned(dlshim.upgrade(other))
+
+
+def test_every_dtype_of_ml_dtypes_is_met():
+    np = numpy()
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="it has the dtypes")
+    kinds = [getattr(ml_dtypes, name) for name in dir(ml_dtypes)]
+    names = {each.__name__ for each in kinds if isinstance(each, type) if hasattr(each, "dtype")}
+    assert names and not names - ML_WHOLE.keys() - ML_SUBBYTE.keys()
+    for name in names:
+        x = np.ones(3, getattr(ml_dtypes, name))
+        assert str(dlshim.from_dlpack(x).dtype) == name
+        bits = dlshim.from_dlpack(x, reinterpret=f"uint{8 * x.itemsize}").numpy()
+        assert bits.tobytes() == x.tobytes()
+
+
+# --- elements that a protocol has no word for (T7) -----------------------------------------
+
+
+COMPLEX = types.SimpleNamespace(name="complex32")
+
+
+def shown(x, dtype):
+    """An object that shows what x shows, and has this dtype."""
+    name = "__array_struct__" if isinstance(x, StructOnly) else "__array_interface__"
+    members = {name: property(lambda _: getattr(x, name)), "dtype": dtype}
+    return type("Shown", (), members)()
+
+
+LETTERS = sorted({*map(chr, range(33, 127))} - {*"?biufcmMVOSUaTt<>|="})
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_T7_a_kind_of_a_registered_dtype_may_have_any_letter(letter):
+    """NumPy gives complex32 of ml_dtypes the kind W; nobody is to blame for that."""
+    number = letter.isdigit()  # it would be read as a part of the size
+    changes = {"typestr": caps.native(f"<{letter}4"), "shape": (2,), "strides": None}
+    for made in (
+        StructOnly((2,), "int32", changes={"typekind": letter.encode(), "itemsize": 4}),
+        *([] if number else [InterfaceOnly((2,), "int32", changes=changes)]),
+    ):
+        x = shown(made, None)
+        with pytest.raises(BufferError) as error:
+            versioned(dlshim.upgrade(x))
+        tells(error.value, "no code for", "tobytes()", 'reinterpret="uint32"')
+        assert "correct" not in str(error.value)
+        with versioned(dlshim.upgrade(x, reinterpret="int32")) as imported:
+            assert imported.values() == [0, 1]
+        with versioned(dlshim.upgrade(shown(made, COMPLEX))) as imported:
+            assert imported.view.dtype == (5, 32, 1)
+
+
+class Named(bytearray):
+    """A buffer of plain numbers, whose dtype says what they are."""
+
+    def __init__(self, data, dtype):
+        super().__init__(data)
+        self.dtype = dtype
+
+
+class Halves(ctypes.c_uint16 * 3):
+    pass
+
+
+def as_dtypes(name):
+    """The dtype as several libraries would have it."""
+    yield name
+    yield types.SimpleNamespace(name=name)
+    yield type(name, (), {})
+    yield type("dtype", (), {"__str__": lambda self: f"library.{name}"})()
+
+
+@pytest.mark.parametrize("typestr", ["<f2", "<u2", "<i2"])
+@BOTH
+def test_T7_an_interface_shows_bfloat16_as_what_it_has_a_word_for(typestr, ask):
+    for dtype in as_dtypes("bfloat16"):
+        x = shown(InterfaceOnly((3,), "int16", changes={"typestr": caps.native(typestr)}), dtype)
+        with ask(dlshim.upgrade(x)) as imported:
+            assert imported.view.dtype == (4, 16, 1)
+        with ask(dlshim.upgrade(x, reinterpret="int16")) as imported:
+            assert imported.values() == [0, 1, 2]
+
+
+@BOTH
+def test_T7_a_buffer_shows_dtypes_as_what_it_has_a_word_for(ask):
+    for dtype in as_dtypes("float8_e4m3fn"):
+        with ask(dlshim.upgrade(Named(b"123", dtype))) as imported:
+            assert imported.view.dtype == (10, 8, 1)
+    halves = Halves(1, 2, 3)
+    for halves.dtype in as_dtypes("bfloat16"):
+        with ask(dlshim.upgrade(halves)) as imported:
+            assert imported.view.dtype == (4, 16, 1)
+
+
+def test_T7_bytes_of_elements_below_8_bits_are_refused():
+    """Two int4 may be in each byte, or one."""
+    x = Named(b"12", "int4")
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x))
+    tells(error.value, "Named", "int4", "in a byte", 'reinterpret="uint8"')
+    with versioned(dlshim.upgrade(x, reinterpret="uint8")) as imported:
+        assert imported.values() == [*b"12"]
+
+
+@pytest.mark.parametrize(
+    "dtype", [None, 3, "", "float32", "uint8", "bool", "bfloat16", "datetime64[ns]", "\ud800"]
+)
+def test_T7_what_the_protocol_has_a_word_for_is_as_it_says(dtype):
+    with versioned(dlshim.upgrade(Named(b"123", dtype))) as imported:
+        assert imported.view.dtype == (1, 8, 1) and imported.values() == [*b"123"]
+
+
+@pytest.mark.parametrize("error", [AttributeError, RuntimeError, BufferError])
+def test_T7_a_dtype_that_raises_says_nothing(error):
+    class Raises(bytearray):
+        @property
+        def dtype(self):
+            raise error("no dtype")
+
+    with versioned(dlshim.upgrade(Raises(b"12"))) as imported:
+        assert imported.values() == [*b"12"]
 
 
 def test_real_numpy_imports_what_is_upgraded():

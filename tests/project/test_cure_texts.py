@@ -60,6 +60,7 @@ CURED: dict[str, str] = {
     "its dtype has no typestr": TYPED_IN,
     "its elements are Python objects": TYPED_IN,
     "its elements are bit fields": TYPED_IN,
+    "how many elements are in a byte is not said": TYPED_IN,
     "no code for; convert them with": TYPED_IN,
     "no code for; pass their bytes": TYPED_IN,
     ", or name a dtype of the same width, such as": TYPED_IN,
