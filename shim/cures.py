@@ -12,7 +12,7 @@ from contextlib import suppress
 from math import prod
 from struct import iter_unpack
 
-from . import cures_by_library, cures_of_columns
+from . import cures_by_library, cures_of_columns, cures_of_views
 from ._core import CopyRequiredError, Producer, UnsupportedObjectError
 from .arrays import HOST_DEVICES
 from .cure_texts import CONVERT, NO_NUMBERS, Reasoned, instead
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 # (kind, what, text): an object that cannot be exported has this way to an array.  The message names
 # the first row that fits; None: there is no way.  flag: its attribute is true, or returns true;
-# view: its attribute can be exported; method: its type has the attribute; type: the name of its
-# type begins so, or is this name if no full stop ends it; wrapper: as method, for an export without
-# memory because the object wraps others that have memory.
+# view: its attribute can be exported; held: the same, but it is not read if that runs code of the
+# object, and it must show what the object says (cures_of_views); method: its type has the
+# attribute; type: the name of its type begins so, or is this name if no full stop ends it; wrapper:
+# as method, for an export without memory because the object wraps others that have memory.
 CURES: tuple[tuple[str, str, str | None], ...] = (
     # torch's DTensor and MaskedTensor.
     ("wrapper", "to_local", "x.to_local()"),
@@ -37,7 +38,6 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("flag", "is_mkldnn", "x.to_dense()"),
     ("flag", "is_quantized", "x.int_repr() or x.dequantize()"),
     ("flag", "is_nested", "x.to_padded_tensor(0)"),
-    ("view", "magnitude", "x.magnitude"),  # pint's Quantity: numpy.asarray warns
     # Their arrays are made by the same library, which has just refused.
     ("method", "__torch_function__", None),
     ("method", "__array_finalize__", None),
@@ -66,7 +66,7 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("method", "get_view", "x.get_view('3')"),
     ("method", "getbuffer", "x.getbuffer()"),
     ("view", "buf", "x.buf"),
-    ("view", "data", "x.data"),
+    ("held", "data", "x.data"),
     # By name: queues and mappings have a get() of another meaning.
     ("type", "pyopencl.", "x.get()"),
     ("type", "cv2.UMat", "x.get()"),
@@ -80,7 +80,7 @@ def _fits(x: Any, kind: str, what: str) -> Any:
         value = getattr(x, what)
         if kind == "flag":  # paddle's is_sparse is a method
             return bool(value() if callable(value) else value)
-        return hasattr(type(value), "__dlpack__") or memoryview(value) is not None
+        return cures_of_views.is_array(value)
     except Exception:
         return False
 
@@ -90,8 +90,7 @@ def cure(x: Any, name: str, wrapped: bool) -> str | None:
     if isinstance(x, type):  # it has the methods of its objects
         return None
     special = None if wrapped else cures_by_library.find(x)
-    text = None if special else _row(x, name, wrapped)
-    return special or (text and instead(text))
+    return special or _row(x, name, wrapped)
 
 
 def unsupported(x: Any, name: str, authored: bool) -> str:
@@ -112,15 +111,21 @@ def unsupported(x: Any, name: str, authored: bool) -> str:
 
 
 def _row(x: Any, name: str, wrapped: bool) -> str | None:
-    """Find the text of the first row that fits."""
+    """Say "pass ... instead" by the first row that fits."""
     for kind, what, text in CURES:
         if (kind == "wrapper") != wrapped:
             continue
         if kind == "type":
             if name == what or (what[-1] == "." and name.startswith(what)):
-                return text
-        elif hasattr(type(x), what) and _fits(x, kind, what):
-            return text
+                return text and instead(text)
+        elif not hasattr(type(x), what):
+            continue
+        elif kind == "held":
+            held = cures_of_views.held(x, what)
+            if held:
+                return held
+        elif _fits(x, kind, what):
+            return text and instead(text)
     return None
 
 

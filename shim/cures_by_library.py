@@ -1,4 +1,4 @@
-"""Cures for objects whose values decide: arrays of torch, JAX, TensorFlow, xarray and awkward.
+"""Cures for objects whose values or parts decide: of torch, JAX, TensorFlow, xarray and others.
 
 ``cures.cure`` asks the function of the object's library before its own rows.  An answer follows "it
 cannot be exported," or a semicolon; None: the rows of ``cures`` have the answer.  No library is
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from . import cures_of_columns
+from . import cures_of_columns, cures_of_views, dtypes
 from .cure_texts import (
     FLAT,
     LEFT_OUT,
@@ -78,10 +78,17 @@ def _tensorflow(x: Any) -> str | None:
 
 
 def _xarray(x: Any) -> str | None:
+    """Its data are not touched: a variable of a file would be read, and kept in memory."""
     if not hasattr(x, "data_vars"):
-        return instead("x.data") if hasattr(type(x.data), "__dlpack__") else None
+        if not hasattr(type(x), "data"):
+            return None
+        # What is computed in chunks, by dask for example, is computed by this.
+        return instead(array("x") if getattr(x, "chunks", None) else "x.data")
     kinds = {each.dtype for each in x.data_vars.values()}
-    return one_column(x.data_vars, "one of x.data_vars.values()") if len(kinds) > 1 else None
+    whole = next((each for each in ("to_dataarray", "to_array") if hasattr(type(x), each)), None)
+    if len(kinds) > 1 or not whole:
+        return one_column(x.data_vars, "one of x.data_vars.values()")
+    return instead(f"x.{whole}()")
 
 
 def _awkward(x: Any) -> str | None:
@@ -123,6 +130,21 @@ def _is_regular(x: Any) -> bool:
         return False
 
 
+# ---- OpenVINO and pint -------------------------------------------------------------------------
+
+
+def _openvino(x: Any) -> str | None:
+    if not hasattr(type(x), "data"):
+        return None
+    return cures_of_views.of_elements(x, "data", dtypes.element_type(x))
+
+
+def _pint(x: Any) -> str | None:
+    """Its magnitude: numpy.asarray of a quantity warns."""
+    is_array = hasattr(type(x), "magnitude") and cures_of_views.is_array(x.magnitude)
+    return instead("x.magnitude") if is_array else None
+
+
 BY_LIBRARY: dict[str, Callable[[Any], str | None]] = {
     "torch": _torch,
     "jax": _jax,
@@ -135,6 +157,8 @@ BY_LIBRARY: dict[str, Callable[[Any], str | None]] = {
     "duckdb": cures_of_columns.duckdb,
     "_duckdb": cures_of_columns.duckdb,
     "xarray": _xarray,
+    "openvino": _openvino,
+    "pint": _pint,
     "awkward": _awkward,
 }
 

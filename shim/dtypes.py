@@ -110,6 +110,25 @@ dtypes = _Dtypes()
 dtype.__module__ = "dlshim"
 
 
+#: Names of dtypes by which OpenVINO and others have them; its float8 are these.
+_SHORT = {"bf": "bfloat", "f": "float", "i": "int", "u": "uint"}
+_OTHER_NAMES = {"boolean": "bool", "half": "float16", "single": "float32", "double": "float64"}
+_OTHER_NAMES |= {"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "f8e8m0": "float8_e8m0fnu"}
+
+
+def long_name(name: str) -> str:
+    """The name that DLPack's dtype has here, of one that tells its bits: bf16, f32, u4."""
+    letters = name.rstrip("0123456789")
+    short = letters in _SHORT and letters != name
+    return _SHORT[letters] + name[len(letters) :] if short else _OTHER_NAMES.get(name, name)
+
+
+def element_type(x: Any) -> str | None:
+    """The name of the elements of an object that has ``get_element_type`` (OpenVINO's)."""
+    name = x.get_element_type().get_type_name()
+    return long_name(name) if isinstance(name, str) else None
+
+
 def dtype_name(value: Any) -> Any:
     """Tell as which dtype an object of another library reads, by name; None: as none."""
     if isinstance(value, dtype) or hasattr(type(value), "__dlpack_data_type__"):

@@ -20,6 +20,13 @@ static const dls_library libraries[] = {
 #undef LIBRARY
 #define ROWS (sizeof libraries / sizeof *libraries)
 
+#define HOLDS_ARRAY(module, type) {0, module, module, type},
+static const dls_library holders[] = {
+#include "exchange/libraries.def"
+};
+#undef HOLDS_ARRAY
+#define HOLDERS (sizeof holders / sizeof *holders)
+
 /* An attribute that is a str, as UTF-8.  NULL when there is none, and with an exception
  * that is fatal.  *owner keeps the text alive. */
 static const char *
@@ -36,9 +43,9 @@ text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
     return text;
 }
 
-/* The row that fits a class; NULL: none does. */
+/* The first of n rows that fits a class; NULL: none does. */
 static const dls_library *
-match_class(PyObject *class)
+match_class(PyObject *class, const dls_library *rows, size_t n)
 {
     PyObject *module_owner = NULL, *type_owner = NULL;
     const dls_library *found = NULL;
@@ -46,12 +53,12 @@ match_class(PyObject *class)
     const char *type = module != NULL
                            ? text_attribute(class, "__qualname__", &type_owner)
                            : NULL;
-    for (size_t i = 0; module != NULL && type != NULL && i < ROWS; i++) {
-        size_t length = strlen(libraries[i].module);
-        if (strcmp(type, libraries[i].type) == 0
-            && strncmp(module, libraries[i].module, length) == 0
+    for (size_t i = 0; module != NULL && type != NULL && i < n; i++) {
+        size_t length = strlen(rows[i].module);
+        if (strcmp(type, rows[i].type) == 0
+            && strncmp(module, rows[i].module, length) == 0
             && (module[length] == '\0' || module[length] == '.')) {
-            found = &libraries[i];
+            found = &rows[i];
             break;
         }
     }
@@ -60,18 +67,32 @@ match_class(PyObject *class)
     return found;
 }
 
-const dls_library *
-dls_library_match(PyObject *mro, Py_ssize_t *at)
+/* The same for the first class of an MRO that fits. */
+static const dls_library *
+match_mro(PyObject *mro, const dls_library *rows, size_t n, Py_ssize_t *at)
 {
-    Py_ssize_t n = PyTuple_Size(mro);
-    for (Py_ssize_t i = 0; i < n && PyErr_Occurred() == NULL; i++) {
-        const dls_library *row = match_class(PyTuple_GetItem(mro, i));
+    Py_ssize_t classes = PyTuple_Size(mro);
+    for (Py_ssize_t i = 0; i < classes && PyErr_Occurred() == NULL; i++) {
+        const dls_library *row = match_class(PyTuple_GetItem(mro, i), rows, n);
         if (row != NULL) {
             *at = i;
             return row;
         }
     }
     return NULL;
+}
+
+const dls_library *
+dls_library_match(PyObject *mro, Py_ssize_t *at)
+{
+    return match_mro(mro, libraries, ROWS, at);
+}
+
+bool
+dls_library_holds_array(PyObject *mro)
+{
+    Py_ssize_t at;
+    return match_mro(mro, holders, HOLDERS, &at) != NULL;
 }
 
 /* Does an imported module have this object under the name? */

@@ -67,6 +67,9 @@ typedef struct {
  * class that cannot be read does not match.  NULL with an exception that is fatal. */
 const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
 
+/* Does a row HOLDS_ARRAY name one of the classes?  A fatal exception may be left. */
+bool dls_library_holds_array(PyObject *mro);
+
 /* Are the chunks of this class's Arrow stream in memory (IN_MEMORY)?  A fatal exception
  * may be left. */
 bool dls_library_has_chunks(dls_state *state, PyObject *class);

@@ -241,6 +241,46 @@ find_library(search *s)
     return PyErr_Occurred() == NULL ? 0 : -1;
 }
 
+/* Is it known that Arrow would give a table (C10)?  Making one may run a query, or copy
+ * all that the object has. */
+static int
+find_no_column(search *s)
+{
+    dls_plan *plan = s->plan;
+    PyObject *const names[] = {s->state->names.columns, s->state->names.column_names,
+                               s->state->names.to_table};
+    bool is_asked = false;
+    for (int i = DLS_PROTOCOL_ARROW_DEVICE_ARRAY; i <= DLS_PROTOCOL_ARROW_STREAM; i++) {
+        is_asked = is_asked || dls_plan_offers(plan, (dls_protocol)i);
+    }
+    if (is_asked && dls_library_holds_array(s->mro)) {
+        plan->no_column = "it holds an array, and makes a table of it for Arrow";
+    }
+    for (size_t i = 0; is_asked && i < sizeof names / sizeof *names; i++) {
+        PyObject *value = NULL;
+        Py_ssize_t at = find_in_mro(s, names[i], &value);
+        bool has = at >= 0 && value != Py_None;
+        Py_XDECREF(value);
+        if (at == FAILED) {
+            return -1;
+        }
+        if (has && plan->no_column == NULL) {
+            plan->no_column = "it has fields or columns, each with memory of its own";
+        }
+    }
+    return PyErr_Occurred() == NULL ? 0 : -1;
+}
+
+static int
+find_element_type(search *s)
+{
+    PyObject *value = NULL;
+    Py_ssize_t at = find_in_mro(s, s->state->names.get_element_type, &value);
+    s->plan->tells_elements = value != NULL && value != Py_None;
+    Py_XDECREF(value);
+    return at == FAILED ? -1 : 0;
+}
+
 /* The device question.  A subclass that answers for itself may know of other devices
  * than its library does. */
 static int
@@ -466,6 +506,7 @@ find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
     bool found = false;
     if (mro != NULL && PyTuple_Check(mro)) {
         found = find_protocols(&s, obj) == 0 && find_library(&s) == 0
+                && find_no_column(&s) == 0 && find_element_type(&s) == 0
                 && find_device(&s) == 0 && find_lasting(&s) == 0
                 && find_ctable(&s) == 0;
         found = found && (!s.is_ours || find_behind_ours(state, obj, plan) == 0);

@@ -173,10 +173,14 @@ typedef struct dls_plan {
     /* The class of Producers of these objects: that of their home (module/homes), or
      * Producer itself.  The state owns it. */
     PyTypeObject *producer_type;
-    bool can_cycle;    /* instances take part in garbage collection */
-    bool has_device;   /* __dlpack_device__ is there */
-    bool in_memory;    /* its Arrow stream gives chunks that are there (IN_MEMORY) */
-    bool cpu_only;     /* objects cannot be elsewhere: the device is not asked (N5) */
+    /* Why the methods of Arrow are not called (C10), a text; NULL: they are. */
+    const char *no_column;
+    bool tells_elements; /* it has get_element_type, which its buffer may not agree with
+                            (T7) */
+    bool can_cycle;      /* instances take part in garbage collection */
+    bool has_device;     /* __dlpack_device__ is there */
+    bool in_memory;      /* its Arrow stream gives chunks that are there (IN_MEMORY) */
+    bool cpu_only;       /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance;  /* __dlpack__ or another attribute is the instance's own (N1) */
     bool is_proxy;     /* on_instance, and the type has __getattr__ */
     bool is_decorated; /* dlshim.producer has put our methods on the class */

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "core/alloc.h"
+#include "older_protocols/arrow.h"
 #include "older_protocols/reading.h"
 #include "python/errors.h"
 
@@ -157,6 +158,15 @@ is_missing(const dls_reading *reading)
     return missing;
 }
 
+/* The object is not asked.  Always -1. */
+static int
+refuse_table(dls_reading *reading, const char *text)
+{
+    dls_arrow_column column = {.reading = reading};
+    dls_arrow_refuse(&column, text, "fields", NULL, 0);
+    return dls_arrow_end(&column, -1);
+}
+
 int
 dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
                dls_protocol protocol, const dls_request *request,
@@ -168,11 +178,15 @@ dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
                            .row = &rows[protocol],
                            .request = request,
                            .in_memory = plan != NULL && plan->in_memory,
+                           .tells_elements = plan != NULL && plan->tells_elements,
                            .is_known = plan == NULL || plan->library != NULL,
                            .acquired = acquired,
                            .p = p};
     assert(reading.row->read != NULL);
     if (dls_protocol_is_arrow(protocol)) {
+        if (plan != NULL && plan->no_column != NULL) {
+            return refuse_table(&reading, plan->no_column);
+        }
         int came = fill_from_arrow(&reading);
         return came < 0 && is_missing(&reading) ? 0 : came;
     }

@@ -134,6 +134,36 @@ find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
     return PyErr_Occurred() != NULL ? dls_error_forget() : got;
 }
 
+/* The object has get_element_type: OpenVINO's constants, whose buffer shows float16 as
+ * integers and elements below 8 bits as bytes, more of them than there are. */
+static int
+set_told_dtype(dls_reading *reading)
+{
+    dl_dtype own, *dtype = &reading->acquired->tensor.dtype;
+    PyObject *name = dls_in_python(reading->state, DLS_IN_DTYPES, "element_type",
+                                   reading->obj, NULL, 0, NULL);
+    const char *text = name != NULL && PyUnicode_Check(name)
+                           ? PyUnicode_AsUTF8AndSize(name, NULL)
+                           : NULL;
+    if (text == NULL) {
+        Py_XDECREF(name);
+        return PyErr_Occurred() != NULL ? dls_error_forget() : 0;
+    }
+    int code = 0;
+    if (dls_dtype_from_name(text, &own) && own.bits >= 8
+        && dls_dtype_itemsize(own, false) == reading->itemsize) {
+        *dtype = own.code == dl_kDLBool ? *dtype : own; /* any byte may be a true one */
+    }
+    else {
+        PyObject *cure = dls_cure_find(reading->state, reading->obj);
+        code = dls_reading_fail(reading, "its elements are %U, and it shows others; %V",
+                                name, cure, "convert it with its own library first");
+        Py_XDECREF(cure);
+    }
+    Py_DECREF(name);
+    return code;
+}
+
 /* The widest dtype that the protocols have no word for, in bytes. */
 enum { WORDLESS = 4 };
 
@@ -144,6 +174,9 @@ dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
     dl_dtype *dtype = &reading->acquired->tensor.dtype;
     reading->itemsize = itemsize;
     *dtype = said;
+    if (reading->tells_elements) {
+        return set_told_dtype(reading);
+    }
     if (itemsize > WORDLESS || reading->is_known || reading->request->has_dtype) {
         return 0;
     }

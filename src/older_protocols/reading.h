@@ -48,8 +48,9 @@ struct dls_reading {
     /* The entries of a dict, strong, set by dls_dict_open; NULL: missing or None. */
     PyObject *entries[DLS_ENTRY_COUNT];
     const dls_request *request;
-    bool in_memory; /* Arrow: the chunks are there (dls_plan.in_memory) */
-    bool is_known;  /* the object is of a library with a row (exchange/library.h) */
+    bool in_memory;      /* Arrow: the chunks are there (dls_plan.in_memory) */
+    bool tells_elements; /* dls_plan.tells_elements */
+    bool is_known; /* the object is of a library with a row (exchange/library.h) */
     dls_acquired *acquired;
     dls_producer_stream *p; /* the producer stream; UNKNOWN at the start */
     /* Where a reader of Arrow moves the array that keeps the memory alive; its release

@@ -52,6 +52,10 @@ typedef enum {
     X(arrow_c_device_stream, "__arrow_c_device_stream__")       \
     X(arrow_c_stream, "__arrow_c_stream__")                     \
     X(to_numpy, "to_numpy")                                     \
+    X(columns, "columns")                                       \
+    X(column_names, "column_names")                             \
+    X(to_table, "to_table")                                     \
+    X(get_element_type, "get_element_type")                     \
     X(mro, "__mro__")                                           \
     X(dict, "__dict__")                                         \
     X(stream, "stream")                                         \

@@ -241,6 +241,44 @@ def test_C5_what_is_no_array_is_refused_before_a_chunk_is_asked_for(format, list
     assert (never.released == {}) == (format not in ("tsu:", "d:5,1,64"))
 
 
+ARROW = ("array", "device_array", "stream", "device_stream")
+
+
+def never(self: object, *_: object) -> object:
+    raise AssertionError("it is asked")
+
+
+@pytest.mark.parametrize("table", ["columns", "column_names", "to_table"])
+@pytest.mark.parametrize("method", ARROW)
+def test_C10_what_is_a_table_by_its_type_is_not_asked(method, table):
+    """Asked, a relation runs its query, and a DataFrame converts each column."""
+    cls = type("Table", (), {f"__arrow_c_{method}__": never, table: property(never)})
+    for x in (cls(), type("Below", (cls,), {})()):
+        with pytest.raises(BufferError, match="fields or columns, each with memory of its own; "):
+            dlshim.from_dlpack(x)
+        dlshim.upgrade(x)
+
+
+def test_C10_a_name_of_the_object_alone_or_none_makes_no_table():
+    x, _ = made.column(1, 2)
+    made_of = type("Column", (type(x),), {"columns": None, "__dict__": {}})
+    own = made_of.__new__(made_of)
+    own.__dict__.update(vars(x), to_table=never) if hasattr(x, "__dict__") else None
+    assert values(own) == [1, 2]
+
+
+def test_C10_an_array_that_shows_arrow_a_table_is_not_asked():
+    members = {"__module__": "xarray.core.dataarray", "__qualname__": "DataArray"}
+    members |= {"__arrow_c_stream__": never, "data": property(never), "chunks": None}
+    cls = type("DataArray", (), members)
+    for x in (cls(), type("Below", (cls,), {"__module__": "own"})()):
+        with pytest.raises(BufferError, match=r"it holds an array, .*; pass x\.data instead"):
+            dlshim.from_dlpack(x)
+    cls.chunks = ((2, 2),)
+    with pytest.raises(BufferError, match=r"pass numpy.asarray\(x\) instead"):
+        dlshim.from_dlpack(cls())
+
+
 def test_C5_codes_of_a_dictionary_are_no_values():
     for options in ({}, {"reinterpret": "int64"}):
         count = Count()

@@ -6,7 +6,9 @@ Real libraries are asked in tests/objects/test_cures_applied.py.
 
 from __future__ import annotations
 
+import array
 import ctypes
+import functools
 import gc
 import io
 import re
@@ -55,9 +57,11 @@ def object_of(kind: str, what: str, text: str) -> object:
         module, _, name = what.rpartition(".")
         members: dict[str, Any] = {"__module__": module or what, "get": lambda self: MEMORY}
         return builtin[what] if what in builtin else type(name or "Other", (), members)()
-    members = {what: True if kind == "flag" else lambda self, *args: MEMORY}
+    members: dict[str, Any] = {what: True if kind == "flag" else lambda self, *args: MEMORY}
     if kind == "view":
         members[what] = property(lambda self: MEMORY)
+    if kind == "held":
+        members[what] = MEMORY
     for method in re.findall(r"\.(\w+)\(", text):
         members[method] = lambda self, *args: MEMORY
     return type("Other", (), members)()
@@ -71,7 +75,7 @@ def cure_in(error: BaseException) -> str | None:
 
 def test_there_are_rows() -> None:
     assert len(ROWS) > 25
-    assert {kind for kind, _, _ in ROWS} == {"flag", "view", "method", "type", "wrapper"}
+    assert {kind for kind, _, _ in ROWS} == {"flag", "view", "held", "method", "type", "wrapper"}
 
 
 STRANGERS = [row for row in ROWS if row[2] and row[0] != "wrapper"]
@@ -214,6 +218,88 @@ def test_a_view_may_be_a_producer_too() -> None:
     with pytest.raises(dlshim.UnsupportedObjectError) as error:
         dlshim.upgrade(holder())
     assert cure_in(error.value) == "x.data"
+
+
+def test_an_attribute_that_runs_code_is_named_and_not_read() -> None:
+    """It may read a file: that of a cube of iris, or of an image of astropy."""
+
+    class Descriptor:
+        def __get__(self, obj: Any, cls: Any = None) -> Any:
+            assert obj is None, "it is read"
+            return self
+
+    def read(self: Any) -> Any:
+        raise AssertionError("it is read")
+
+    for data in (property(read), functools.cached_property(read), Descriptor()):
+        cls = type("Holder", (), {"data": data})
+        if isinstance(data, functools.cached_property):
+            data.__set_name__(cls, "data")
+        for x in (cls(), type("Below", (cls,), {})()):
+            with pytest.raises(dlshim.UnsupportedObjectError) as error:
+                dlshim.upgrade(x)
+            assert "pass x.data instead, if that is an array" in str(error.value)
+
+
+#: By what an object says, and how its view shows that: the words of the message, and whether there
+#: is a cure.  The memory is that of 1.0 and 2.0 in bfloat16.
+VIEWS: dict[str, tuple[dict[str, Any], str, str, bool]] = {
+    "the same": ({"dtype": "float16"}, "e", "pass x.data instead", True),
+    "nothing": ({}, "e", "pass x.data instead", True),
+    "no dtype": ({"dtype": None}, "e", "pass x.data instead", True),
+    "a short name": ({"element_type": "f16"}, "e", "pass x.data instead", True),
+    "bfloat16 as float16": ({"dtype": "bfloat16"}, "e", 'x.data with reinterpret="bfloat16"', True),
+    "bfloat16 as uint16": ({"element_type": "bf16"}, "H", 'with reinterpret="bfloat16"', True),
+    "bool as uint8": ({"dtype": "bool"}, "B", 'x.data with reinterpret="bool" instead', True),
+    "halves as integers": ({"dtype": "float16"}, "H", "because its elements are float16", False),
+    "two in a byte": ({"dtype": "int4", "shape": [8]}, "B", "because its shape is (8,)", False),
+    "an odd name": ({"dtype": "q4_0"}, "B", "pass x.data instead, whose elements may be of", True),
+    "text": ({"dtype": "string"}, "B", "because its elements are no numbers", False),
+    "another shape": ({"shape": (2, 1)}, "H", "pass x.data instead, whose shape is (2,)", True),
+    "the same shape": ({"shape": (2,)}, "H", "pass x.data instead", True),
+}
+
+
+@pytest.mark.parametrize("case", VIEWS)
+def test_a_view_that_shows_other_elements_is_not_named_as_they_are(case: str) -> None:
+    says, form, text, has_cure = VIEWS[case]
+    whole = memoryview(array.array("H", [0x3F80, 0x4000])).cast("B")
+    view = numpy_view(whole, form) if form == "e" else whole.cast(form)
+    x = type("Holder", (), says | {"data": view})()
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(x)
+    assert text in str(error.value)
+    assert (cure_in(error.value) is not None) == has_cure
+    assert ("whose" in str(error.value)) == ("whose" in text)
+
+
+def numpy_view(whole: memoryview, form: str) -> Any:
+    """memoryview.cast takes no 'e' before CPython 3.12."""
+    half = ctypes.c_uint16 * 2
+    if sys.version_info >= (3, 12):
+        return whole.cast(form)
+    np = pytest.importorskip("numpy", reason="makes a view of halves")
+    return memoryview(np.frombuffer(half.from_buffer(whole), form))
+
+
+def test_the_cures_of_views_give_the_values() -> None:
+    np = pytest.importorskip("numpy", reason="the view is NumPy's")
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="the cure is its dtype")
+    values = np.array([1, 2], ml_dtypes.bfloat16)
+    for shown in ("f2", "u2", "i2"):
+        x = type("Holder", (), {"dtype": "bfloat16", "data": values.view(shown)})()
+        with pytest.raises(dlshim.UnsupportedObjectError) as error:
+            dlshim.upgrade(x)
+        cure = cure_in(error.value)
+        assert cure == "x.data.view(ml_dtypes.bfloat16)"
+        taken = dlshim.from_dlpack(eval(cure, {"x": x, "ml_dtypes": ml_dtypes}))
+        assert taken.dtype == "bfloat16" and taken.numpy().tolist() == [1, 2]
+        with pytest.raises(dlshim.UnsupportedObjectError) as error:
+            x.__class__.data = memoryview(x.data)
+            dlshim.upgrade(x)
+        assert cure_in(error.value) == 'x.data with reinterpret="bfloat16"'
+        taken = dlshim.from_dlpack(x.data, reinterpret="bfloat16")
+        assert taken.numpy().tolist() == [1, 2]
 
 
 def test_no_cure_is_offered_that_is_none() -> None:

@@ -986,7 +986,8 @@ def test_K3_what_a_type_of_tables_has_is_told_apart_from_a_column(name):
     k = dlshim.kernel(lambda column, table: (type(column), table))
     for _ in range(2):
         assert k(WithSchema(), table) == (dlshim.Producer, table)
-        dlshim.from_dlpack(table)  # its type is met
+        with contextlib.suppress(BufferError):
+            dlshim.from_dlpack(table)  # its type is met
 
 
 def test_K3_tables_and_returned_columns_stay_what_they_are():
@@ -996,5 +997,6 @@ def test_K3_tables_and_returned_columns_stay_what_they_are():
         assert k(x, table) == (["a"], table)
         assert dlshim.kernel(lambda array: column)(x) is column
         assert dlshim.kernel(lambda array: {"all": [table]})(x)["all"][0] is table
-        dlshim.from_dlpack(table)  # its type is met
+        with contextlib.suppress(BufferError):
+            dlshim.from_dlpack(table)  # its type is met
         dlshim.from_dlpack(column)

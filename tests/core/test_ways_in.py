@@ -1042,6 +1042,38 @@ def test_T7_what_the_protocol_has_a_word_for_is_as_it_says(dtype):
         assert imported.view.dtype == (1, 8, 1) and imported.values() == [*b"123"]
 
 
+def constant(kind, view):
+    """A constant of OpenVINO, whose buffer shows what its letters have."""
+
+    def get_element_type(self):
+        return types.SimpleNamespace(get_type_name=lambda: kind)
+
+    cls = type("Constant", (type(view),), {"get_element_type": get_element_type})
+    return cls.from_buffer_copy(view)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("f16", "float16"), ("bf16", "bfloat16"), ("u16", "uint16"), (None, "uint16"), (3, "uint16")],
+)
+def test_T7_who_has_get_element_type_tells_more_than_its_buffer(kind, name, ask):
+    x = constant(kind, Halves(1, 2, 3))
+    with ask(dlshim.upgrade(x)) as imported:
+        assert imported.view.dtype == tuple(dlshim.dtype(name))
+    with ask(dlshim.upgrade(x, reinterpret="int16")) as imported:
+        assert imported.values() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("options", [{}, {"reinterpret": "uint16"}])
+@pytest.mark.parametrize(("kind", "name"), [("u4", "uint4"), ("nf4", "nf4"), ("f32", "float32")])
+def test_T7_a_buffer_that_shows_more_elements_than_there_are_is_refused(kind, name, options):
+    x = constant(kind, Halves(1, 2, 3))
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x, **options))
+    tells(error.value, "Constant", name, "convert it with its own library first")
+
+
 @pytest.mark.parametrize("error", [AttributeError, RuntimeError, BufferError])
 def test_T7_a_dtype_that_raises_says_nothing(error):
     class Raises(bytearray):

@@ -47,6 +47,14 @@ DAYS = "m.Series(m.to_datetime(['1970-01-02', None], utc=True)).astype('{}[pyarr
 #: Of awkward, the second is missing.
 MASKED = "m.mask(m.Array(numpy.array({}, '{}')), [True, False])"
 
+#: A tensor of openvino of a type that NumPy has not, with these bytes.
+OPENVINO = (
+    "(lambda x: (x.data.view('u1').__setitem__(..., {2}), x)[1])"
+    "(m.Tensor(m.Type.{0}, [4 // numpy.dtype('{1}').itemsize]))"
+)
+
+CONSTANT = "m.op.Constant(m.Type.{}, m.Shape([2]), [{}])"
+
 #: Library, how the object is made, and what comes out in the end (a list whose integers, floats and
 #: bools are told apart) or an array (its dtype counts too), or None: not compared.
 OBJECTS = {
@@ -128,6 +136,8 @@ OBJECTS = {
         "m.DataArray([1.0, 2.0])": [1.0, 2.0],
         "m.Dataset({'a': ('x', [1.0, 2.0])})": [[1.0, 2.0]],
         "m.Dataset({'a': ('x', [ODD]), 'b': ('x', [0.5])})": [ODD],
+        "m.Variable('x', [ODD])": [ODD],
+        "m.DataArray([1.0, 2.0], coords={'x': [3, 4]}, dims='x').coords['x']": [3, 4],
     },
     "pyarrow": {
         "m.array([ODD, None])": [ODD, 0],
@@ -200,7 +210,22 @@ OBJECTS = {
     },
     "zarr": {"m.array([1.0, 2.0])": [1.0, 2.0]},
     "dask.array": {"m.arange(3)": [0, 1, 2]},
-    "openvino": {"m.Tensor(numpy.eye(2))": [[1.0, 0.0], [0.0, 1.0]]},
+    "openvino": {
+        "m.Tensor(numpy.eye(2))": [[1.0, 0.0], [0.0, 1.0]],
+        **{f"m.Tensor(numpy.array([1, 2], {kind!r}))": [1, 2] for kind in ("i1", "u2", "i8")},
+        "m.Tensor(numpy.array([True, False]))": [True, False],
+        "m.Tensor(numpy.array([1, 2], 'f2'))": [1.0, 2.0],
+        OPENVINO.format("bf16", "f2", [0x80, 0x3F, 0, 0x40]): [1.0, 2.0],
+        OPENVINO.format("f8e4m3", "u1", [0x38, 0x40, 0x38, 0x40]): [1.0, 2.0, 1.0, 2.0],
+        OPENVINO.format("f8e5m2", "u1", [0x3C, 0x40, 0x3C, 0x40]): [1.0, 2.0, 1.0, 2.0],
+        OPENVINO.format("f8e8m0", "u1", [0x7F, 0x80, 0x7F, 0x80]): [1.0, 2.0, 1.0, 2.0],
+        CONSTANT.format("f32", "1, 2"): [1.0, 2.0],
+        CONSTANT.format("f16", "1, 2"): numpy.array([1, 2], "f2"),
+        CONSTANT.format("bf16", "1, 2"): [1.0, 2.0],
+        CONSTANT.format("f8e4m3", "1, 2"): [1.0, 2.0],
+        CONSTANT.format("boolean", "1, 0"): [1, 0],
+    },
+    "pint": {"m.Quantity(numpy.ones(2, __import__('ml_dtypes').bfloat16), 'm')": [1.0, 1.0]},
     "duckdb": {
         "m.sql('select 9007199254740993 as a, 0.5 as b')": [ODD],
         "m.connect().execute('select 9007199254740993 as \"a b\"')": [ODD],
@@ -255,6 +280,17 @@ OBJECTS = {
 
 #: Library, and how an object is made that has no numbers: the message says so, and why.
 NOT_NUMBERS = {
+    "openvino": {
+        **{
+            f"m.Tensor(m.Type.{kind}, [4])": "because its shape is (4,) of "
+            for kind in ("u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1")
+        },
+        **{
+            CONSTANT.format(kind, "1, 0"): f"elements are uint{kind[1]}"
+            for kind in ("u1", "u2", "u4")
+        },
+        "m.Tensor(['a'])": "because its elements are no numbers",
+    },
     "awkward": {
         "m.Array([1, 'a'])": "its elements are of several types",
         "m.Array([1, None, [2]])": "its elements are of several types",
@@ -271,6 +307,8 @@ NOT_NUMBERS = {
 
 #: These are exported as they are, by Arrow or by pandas' own values.
 SERVED = {
+    *(CONSTANT.format(kind, "1, 2") for kind in ("f32", "f16")),
+    CONSTANT.format("boolean", "1, 0"),
     "m.Series([1.0, 2.0])",
     "m.Series([ODD, 2])",
     "m.Series([ODD, 2], dtype='Int64')",
@@ -311,6 +349,8 @@ def cured(x: object, cure: str) -> object:
     if first.startswith("pyarrow."):  # a user has imported it
         import_module("pyarrow.compute")
     names = {**sys.modules, "x": x, "numpy": numpy, "value": 7}
+    if "ml_dtypes." in first:
+        names["ml_dtypes"] = import_module("ml_dtypes")
     if first.startswith("ffi"):
         names["ffi"] = import_module("cffi").FFI()
     if first.startswith("tf."):
@@ -372,6 +412,31 @@ def check(name: str) -> None:
         with pytest.raises((BufferError, dlshim.UnsupportedObjectError)) as error:
             dlshim.to_capsule(eval(text, {"m": module, "numpy": numpy, "ODD": ODD}))
         assert why in str(error.value) and " instead" not in str(error.value), (text, error.value)
+
+
+@pytest.mark.parametrize("engine", ["scipy", "netcdf4", "h5netcdf"])
+def test_an_array_of_xarray_that_lies_in_a_file_is_not_read_for_a_message(engine, tmp_path):
+    xarray = pytest.importorskip("xarray", reason="its arrays are refused")
+    pytest.importorskip({"netcdf4": "netCDF4"}.get(engine, engine), reason="it reads the file")
+    coords = {"y": [1, 2]}
+    made = xarray.DataArray([[1.0], [2.0]], dims=("y", "x"), coords=coords, name="v")
+    made.to_netcdf(tmp_path / "a.nc", engine=engine)
+
+    def refused(x):
+        with pytest.raises((BufferError, dlshim.UnsupportedObjectError)) as error:
+            dlshim.to_capsule(x)
+        return CURE.search(str(error.value))[1]
+
+    with xarray.open_dataset(tmp_path / "a.nc", engine=engine) as kept:
+        for x in (kept["v"], kept["v"].variable):
+            assert refused(x) == "x.data" and dlshim.inspect(x)
+        refused(kept)
+        assert not kept["v"]._in_memory
+        assert numpy.asarray(dlshim.upgrade(kept["v"].data)).tolist() == [[1.0], [2.0]]
+    if find_spec("dask"):
+        with xarray.open_dataset(tmp_path / "a.nc", engine=engine, chunks={}) as kept:
+            assert refused(kept["v"]) == "numpy.asarray(x)" and kept["v"].chunks
+            assert numpy.asarray(dlshim.upgrade(numpy.asarray(kept["v"]))).shape == (2, 1)
 
 
 @pytest.mark.parametrize("name", OBJECTS)
