@@ -755,3 +755,44 @@ dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize)
     }
     return DLS_OK;
 }
+
+/* --- the values of booleans ------------------------------------------------- */
+
+/* The first of n bytes that is above 1; 0: there is none. */
+static uint8_t
+above_one(const char *bytes, int64_t n)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t word = 0;
+    int64_t i = 0;
+    for (; i + 8 <= n && (word & ~ones) == 0; i += 8) {
+        memcpy(&word, bytes + i, sizeof word);
+    }
+    i -= (word & ~ones) != 0 ? 8 : 0; /* it is in the last word */
+    for (; i < n; i++) {
+        if ((unsigned char)bytes[i] > 1) {
+            return (uint8_t)bytes[i];
+        }
+    }
+    return 0;
+}
+
+int
+dls_host_find_above_one(const dl_tensor *tensor, int64_t itemsize, uint8_t *found)
+{
+    dls_traversal walk;
+    if (dls_traversal_plan(&walk, tensor, itemsize) != DLS_OK) {
+        return DLS_ENOMEM;
+    }
+    for (int i = 0; i < walk.count; i++) {
+        if (walk.axes[i].step == 0) {
+            walk.axes[i].extent = 1; /* it repeats what was seen */
+        }
+    }
+    const char *src = (const char *)tensor->data + tensor->byte_offset;
+    do {
+        *found = above_one(src, walk.itemsize);
+    } while (*found == 0 && dls_traversal_next(&walk, &src));
+    dls_free(walk.axes);
+    return DLS_OK;
+}

@@ -46,3 +46,8 @@ int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 
 /* The same for a tensor whose traversal was planned already. */
 void dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk);
+
+/* The first byte above 1 of a tensor in host memory, with elements of so many bytes;
+ * *found is 0 where there is none.  dls_tensor_scan has accepted it, and it has an
+ * element.  DLS_OK, or DLS_ENOMEM. */
+int dls_host_find_above_one(const dl_tensor *tensor, int64_t itemsize, uint8_t *found);

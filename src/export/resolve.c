@@ -281,7 +281,7 @@ width_in_memory(const dls_acquired *acquired)
 
 /* reinterpret= names a dtype of the same width. */
 static int
-apply_reinterpret(dls_exchange *x)
+apply_reinterpret(dls_exchange *x, dls_resolved *resolved)
 {
     if (!x->request.has_dtype) {
         return 0;
@@ -301,6 +301,7 @@ apply_reinterpret(dls_exchange *x)
     }
     if (have->code != wanted.code || have->bits != wanted.bits
         || have->lanes != wanted.lanes) {
+        resolved->is_named_bool = wanted.code == dl_kDLBool && wanted.bits == 8;
         *have = wanted;
         x->acquired.flags &= ~DL_FLAG_SUBBYTE_PADDED;
         x->acquired.altered = true;
@@ -708,12 +709,49 @@ keeps_strides(const dls_exchange *x)
     return x->request.order == DLS_ORDER_K && x->acquired.tensor.strides != NULL;
 }
 
+/* Bytes that reinterpret= calls booleans are 0 or 1 (T7).  They are looked at where
+ * that waits for nothing: in memory of the host, a copy of device memory among it. */
+static int
+check_bools(const dls_exchange *x, const dls_resolved *resolved)
+{
+    uint8_t found = 0;
+    dl_tensor tensor = resolved->delivery.tensor;
+    if (!resolved->is_named_bool || tensor.device.device_type != dl_kDLCPU
+        || resolved->scan.count == 0) {
+        return 0;
+    }
+    if (resolved->copied) {
+        tensor.strides = NULL; /* of the copy */
+    }
+    bool alone = resolved->scan.count >= DLS_COPY_WITHOUT_GIL && !x->acquired.shared;
+    PyThreadState *away = alone ? PyEval_SaveThread() : NULL;
+    int code = dls_host_find_above_one(&tensor, resolved->scan.itemsize, &found);
+    if (away != NULL) {
+        PyEval_RestoreThread(away);
+    }
+    if (code != DLS_OK) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (found == 0) {
+        return 0;
+    }
+    bool compares = strcmp(dls_cure_array(x->state, x->source), "x") == 0;
+    return dls_refuse(
+        x->state, DLS_EBUFFER, x->source,
+        "reinterpret=\"bool\" needs bytes that are 0 or 1, and one is %d; pass %s "
+        "instead",
+        (int)found,
+        compares ? "(x != 0)"
+                 : "numpy.asarray(dlshim.from_dlpack(x, reinterpret=\"uint8\")) != 0");
+}
+
 /* Options, flags or a request say more than the layout. */
 static int
 resolve_with_care(dls_exchange *x, dls_resolved *resolved)
 {
     dl_device came = x->acquired.tensor.device;
-    if (check_flags(x) < 0 || apply_reinterpret(x) < 0 || check_code(x) < 0
+    if (check_flags(x) < 0 || apply_reinterpret(x, resolved) < 0 || check_code(x) < 0
         || check_packing(x) < 0 || resolve_device(x, resolved) < 0
         || scan_acquired(x, resolved) < 0 || check_sent(x, resolved) < 0
         || resolve_readonly(x, resolved) < 0) {
@@ -729,12 +767,12 @@ resolve_with_care(dls_exchange *x, dls_resolved *resolved)
     resolved->needs_keeping = x->keeps && (x->acquired.flags & DL_FLAG_IS_COPIED);
     resolved->reason = reason_to_copy(x, resolved);
     if (resolved->reason != NULL) {
-        return resolve_copy(x, resolved);
+        return resolve_copy(x, resolved) < 0 ? -1 : check_bools(x, resolved);
     }
     if (resolved->readonly) {
         resolved->delivery.flags |= DL_FLAG_READ_ONLY;
     }
-    return check_layout(x, resolved);
+    return check_layout(x, resolved) < 0 ? -1 : check_bools(x, resolved);
 }
 
 int

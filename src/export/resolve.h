@@ -21,9 +21,10 @@ typedef struct {
                          * producer, and the Producer that exports it keeps it (T8) */
 
     /* Members for resolve only: */
-    bool fetch;    /* the memory is copied from its device to the host */
-    bool send;     /* the memory is copied to the wanted device */
-    bool readonly; /* the memory that came is read-only */
+    bool fetch;         /* the memory is copied from its device to the host */
+    bool send;          /* the memory is copied to the wanted device */
+    bool readonly;      /* the memory that came is read-only */
+    bool is_named_bool; /* bytes that reinterpret= calls booleans (T7) */
     const dls_copy_reason *reason; /* why it is copied; NULL: it is not */
 } dls_resolved;
 

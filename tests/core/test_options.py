@@ -326,6 +326,13 @@ def test_copies_are_64_byte_aligned_and_more_if_asked():
 
 # --- reinterpret ----------------------------------------------------------------------
 
+
+def zeros_and_ones(x):
+    """The same object, whose bytes are booleans."""
+    x.memory[:] = bytes(byte & 1 for byte in bytes(x.memory))
+    return x
+
+
 RELABELS = [
     ("uint8", "bool", (6, 8, 1)),
     ("bool", "uint8", (1, 8, 1)),
@@ -347,6 +354,8 @@ RELABELS = [
 @pytest.mark.parametrize(("given", "wanted", "found"), RELABELS, ids=str)
 def test_reinterpret_relabels_the_same_bits(given, wanted, found, ask):
     x = P1((2, 3), given)
+    if wanted == "bool":
+        zeros_and_ones(x)
     with ask(dlshim.upgrade(x, reinterpret=wanted)) as imported:
         assert imported.view.dtype == found
         assert imported.view.element_zero == x.element_zero
@@ -368,10 +377,101 @@ def test_reinterpret_keeps_the_width(given, wanted, ask):
 
 
 def test_reinterpret_and_copy():
-    x = P0Mxnet((4,), (1, 1, 1))
+    x = zeros_and_ones(P0Mxnet((4,), (1, 1, 1)))
     with versioned(dlshim.upgrade(x, reinterpret="bool"), copy=True) as imported:
         assert imported.view.dtype == (6, 8, 1)
-        assert imported.view.elements() == [b"\0", b"\1", b"\2", b"\3"]
+        assert imported.view.elements() == [b"\0", b"\1", b"\0", b"\1"]
+
+
+def masked(*values, form="B"):
+    """A buffer of bytes, without a copy."""
+    return memoryview(bytearray(values)).cast(form)
+
+
+LAYOUTS = {
+    "row-major": lambda x: x,
+    "column-major": lambda x: x.transpose(),
+    "reversed": lambda x: x[::-1, ::-1],
+    "with gaps": lambda x: x[:, ::2],
+    "a part": lambda x: x[1:, 1:],
+    "repeated": lambda x: np_of().broadcast_to(x, (10**9, 10**6, *x.shape)),
+}
+
+
+def np_of():
+    return pytest.importorskip("numpy", reason="makes the layouts")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_T7_bytes_that_are_called_bool_are_0_or_1(layout):
+    np = np_of()
+    for at in range(20 * 33):
+        x = np.ones((20, 33), "uint8")
+        x[at // 33, at % 33] = 2 if at % 2 else 255
+        shown = LAYOUTS[layout](x)
+        seen = layout == "repeated" or bool((shown > 1).any())
+        producer = dlshim.upgrade(shown, reinterpret="bool", readonly="share", order="K")
+        if not seen:
+            producer.__dlpack__(max_version=(1, 0))
+            continue
+        with pytest.raises(BufferError, match=r"one is (2|255); pass \(x != 0\) instead"):
+            producer.__dlpack__(max_version=(1, 0))
+
+
+def test_T7_large_memory_is_looked_at_to_the_end():
+    x = bytearray(1_000_003)
+    assert dlshim.from_dlpack(x, reinterpret="bool").dtype == "bool"
+    x[-1] = 3
+    with pytest.raises(BufferError, match="and one is 3"):
+        dlshim.from_dlpack(x, reinterpret="bool")
+
+
+@BOTH
+def test_T7_every_export_looks_again(ask):
+    x = bytearray(b"\0\1")
+    producer = dlshim.upgrade(x, reinterpret="bool")
+    for _ in range(3):
+        with ask(producer) as imported:
+            assert imported.view.dtype == (6, 8, 1)
+        x[1] = 255
+        with pytest.raises(BufferError, match="one is 255"):
+            ask(producer)
+        x[1] = 1
+    copied = dlshim.upgrade(masked(0, 255), reinterpret="bool", copy=True)
+    with pytest.raises(BufferError, match="one is 255"):
+        versioned(copied)
+
+
+def test_T7_what_is_no_bytes_of_the_host_called_bool_is_not_looked_at():
+    odd = masked(0, 255)
+    assert dlshim.from_dlpack(odd[:0], reinterpret="bool").shape == (0,)
+    for named in ("uint8", "int8", "float8_e4m3fn"):
+        assert dlshim.from_dlpack(odd, reinterpret=named).dtype == named
+    bools = odd.cast("?")  # the producer's own word
+    assert dlshim.from_dlpack(bools, reinterpret="bool").dtype == "bool"
+    pairs = masked(0, 1, 0, 1, 1, 1, form="H")[::2]
+    assert dlshim.from_dlpack(pairs, reinterpret=(6, 8, 2)).shape == (2,)
+    with pytest.raises(BufferError, match="one is 3"):
+        dlshim.from_dlpack(masked(0, 1, 0, 1, 1, 3, form="H")[::2], reinterpret=(6, 8, 2))
+    elsewhere = P2((3,), "uint8", device=(2, 1))
+    assert dlshim.from_dlpack(elsewhere, reinterpret="bool", stream=-1).dtype == "bool"
+
+
+@pytest.mark.parametrize("make", [
+    lambda np: np.array([0, 255], "uint8"), lambda np: np.array([0, -1], "int8"),
+    lambda np: np.uint8(255), lambda np: b"\0\xff", lambda np: masked(0, 255),
+    lambda np: dlshim.from_dlpack(masked(0, 255)),
+], ids=["array", "signed", "scalar", "bytes", "view", "tensor"])  # fmt: skip
+def test_T7_the_cure_for_other_bytes_gives_the_values(make):
+    np = np_of()
+    x = make(np)
+    with pytest.raises(BufferError) as error:
+        dlshim.from_dlpack(x, reinterpret="bool")
+    cure = str(error.value).partition("; pass ")[2].partition(" instead")[0]
+    cured = eval(cure, {"x": x, "numpy": np, "dlshim": dlshim})
+    tensor = dlshim.from_dlpack(cured)
+    assert tensor.dtype == "bool"
+    assert tensor.numpy().reshape(-1).tolist() in ([False, True], [True])
 
 
 def test_reinterpret_what_an_older_protocol_calls_void():

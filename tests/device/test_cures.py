@@ -55,6 +55,18 @@ def check_stream_zero(drv: Any) -> None:
     caps.close_accounts()
 
 
+def check_bytes_that_are_called_bool(drv: Any) -> None:
+    """They are looked at in a copy on the host, and not on the device (T7)."""
+    s = drv.stream_new(0, False, name="S")
+    x = made(drv, s)
+    bools = dlshim.upgrade(x, producer_stream=s, reinterpret=(6, 8, 4))
+    with taken(bools.__dlpack__(stream=s)) as imported:
+        assert imported.view.dtype == (6, 8, 4)
+    with pytest.raises(BufferError, match="needs bytes that are 0 or 1"):
+        dlshim.upgrade(bools, device="cpu").__dlpack__()
+    caps.close_accounts()
+
+
 def check_an_unknown_producers_stream(drv: Any) -> None:
     p, s = drv.stream_new(0, False, name="P"), drv.stream_new(0, False, name="S")
     x = made(drv, p)

@@ -23,6 +23,7 @@ REFUSES = re.compile(r"; |, e\.g\. |: |pass |, or ")
 
 COLUMNS = "tests/core/test_columns.py::test_the_cures_give_the_values"
 TYPED_IN = "tests/core/test_cures_typed.py::test_the_cures_give_the_values"
+BOOLS = "tests/core/test_options.py::test_T7_the_cure_for_other_bytes_gives_the_values"
 WORDS = "tests/core/test_cures_typed.py::test_every_word_that_is_named_is_taken"
 NUMPYS = "tests/core/test_cures.py::test_the_cures_of_numpy_and_ctypes_arrays_work"
 KINDS = "tests/core/test_cures.py::test_the_cures_of_numpys_other_kinds_work"
@@ -67,6 +68,7 @@ CURED: dict[str, str] = {
     "its elements are text, which": TYPED_IN,
     "its mask hides elements": TYPED_IN,
     "name a dtype of that width": TYPED_IN,
+    "needs bytes that are 0 or 1, and one is": BOOLS,
     "no multiple of the item size": TYPED_IN,
     "view it as numbers first": TYPED_IN,
     "names no device: pass": TYPED_IN,
