@@ -114,7 +114,8 @@ dtype_from_any(dls_state *state, PyObject *value, dl_dtype *dtype)
 }
 
 /* The dtype that obj.dtype.type.__name__ (which costs NumPy less), obj.dtype.name or
- * obj.dtype itself spells.  Results as above; what raises has no name. */
+ * obj.dtype itself spells, if it is one that the protocols have no word for: the others
+ * they would have said.  Results as above; what raises has no name. */
 static int
 find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
 {
@@ -131,7 +132,10 @@ find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
     }
     Py_XDECREF(type);
     Py_XDECREF(object);
-    return PyErr_Occurred() != NULL ? dls_error_forget() : got;
+    if (PyErr_Occurred() != NULL) {
+        return dls_error_forget();
+    }
+    return got > 0 && !dls_dtype_has_kind(*dtype);
 }
 
 /* The object has get_element_type: OpenVINO's constants, whose buffer shows float16 as
@@ -181,9 +185,8 @@ dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
         return 0;
     }
     int got = find_named_dtype(reading, &own);
-    bool wordless = got > 0 && !dls_dtype_has_kind(own);
-    if (!wordless || dls_dtype_itemsize(own, true) != itemsize) {
-        return got < 0 ? -1 : 0;
+    if (got <= 0 || dls_dtype_itemsize(own, true) != itemsize) {
+        return got;
     }
     if (own.bits < 8) {
         char text[48];

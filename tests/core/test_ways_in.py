@@ -982,6 +982,17 @@ def test_T7_a_kind_of_a_registered_dtype_may_have_any_letter(letter):
             assert imported.view.dtype == (5, 32, 1)
 
 
+@pytest.mark.parametrize(("kind", "size"), [("c", 4), ("V", 8), ("W", 8), ("u", 16)])
+def test_T7_what_the_protocol_has_a_word_for_has_not_another_name(kind, size):
+    """Complex numbers of 4 bytes are no float32, whatever the object's dtype is."""
+    name = {4: "float32", 8: "int64", 16: "complex128"}[size]
+    changes = {"typekind": kind.encode(), "itemsize": size}
+    x = shown(StructOnly((2,), (1, 8 * size, 1), changes=changes), name)
+    with pytest.raises(BufferError) as error:
+        versioned(dlshim.upgrade(x))
+    tells(error.value, "no code for")
+
+
 class Named(bytearray):
     """A buffer of plain numbers, whose dtype says what they are."""
 
