@@ -83,8 +83,8 @@ TEXTS = (
     (re.compile(r"\bdlshim_testing\.doubles\."), "doubles."),
     (re.compile(r"\bnumpy\.ma\.core\."), "numpy.ma."),
 )
-#: JAX copies what is not aligned to 64 bytes.
-BY_ALIGNMENT = re.compile(r"^jax\b")
+#: JAX copies what is not aligned to 64 bytes, and TensorFlow cannot compute with it.
+BY_ALIGNMENT = re.compile(r"^(jax|tensorflow)\b")
 
 FILE = "told.json"
 CHILD = (
