@@ -306,13 +306,20 @@ check_plain(const specimen *s, const dls_scan *scan)
 {
     dls_hold *hold;
     dls_alloc_fail(1);
-    INSIST(dls_export_plain(&s->tensor, s->versioned, &hold) == NULL);
-    INSIST(scan->canonical || !scan->contiguous);
+    INSIST(dls_export_plain(&s->tensor, s->versioned, 0, &hold) == NULL);
+    bool has_strides = dls_tensor_has_strides(&s->tensor);
+    INSIST(has_strides == dls_tensor_is_plain(&s->tensor));
+    INSIST(!has_strides || scan->canonical || !scan->contiguous);
     INSIST(!scan->negative && scan->count > 0);
     INSIST(scan->count < (int64_t)1 << 38 && !scan->meaningless);
-    void *made = dls_export_plain(&s->tensor, s->versioned, &hold);
+    void *made = dls_export_plain(&s->tensor, s->versioned, 0, &hold);
     INSIST(made != NULL && dls_hold_is_empty(hold));
-    INSIST(same_dims(dls_managed_tensor(made, s->versioned), &s->tensor));
+    const dl_tensor *out = dls_managed_tensor(made, s->versioned);
+    dls_scan of_out;
+    dls_error err;
+    INSIST(!has_strides || same_dims(out, &s->tensor));
+    INSIST(dls_tensor_scan(out, &of_out, &err) == DLS_OK
+           && of_out.canonical == scan->contiguous && of_out.count == scan->count);
     dls_managed_delete(made, s->versioned);
 }
 
@@ -338,7 +345,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         INSIST(scan.meaningless == e.meaningless);
         compare_layout(&s.tensor, &scan);
         check_translation(&s, &scan);
-        if (dls_tensor_is_plain(&s.tensor)) {
+        if (dls_tensor_is_plain_for(&s.tensor, true)) {
             check_plain(&s, &scan);
         }
     }
