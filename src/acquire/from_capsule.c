@@ -194,7 +194,7 @@ dls_acquired_take(dls_exchange *x)
         || dls_take(hot, acquired->generation == DLS_VERSIONED, &acquired->hold) < 0) {
         return -1;
     }
-    acquired->hold.flags = x->state->home | hold_flags(x);
+    acquired->hold.flags = x->state->import_number | hold_flags(x);
     acquired->capsule = NULL;
     return 0;
 }

@@ -49,7 +49,7 @@ dls_take(dls_hot hot, bool versioned, dls_hold *hold)
     }
     hold->base = hot.managed;
     hold->kind = versioned ? DLS_HOLD_VERSIONED : DLS_HOLD_LEGACY;
-    hold->flags = versioned ? hot.state->home : hot.state->legacy_flags;
+    hold->flags = versioned ? hot.state->import_number : hot.state->legacy_flags;
     hold->py = NULL;
     if (!dls_plan_has(hot.plan, DLS_LIB_OWNS)) {
         Py_INCREF(hot.source);

@@ -177,7 +177,7 @@ dls_hold_drop_unknown(dls_hold *hold)
     if (!is_foreign(hold) && drop_own_part(hold, DLS_ATTACHMENT_UNKNOWN)) {
         return;
     }
-    dls_attachment attachment = python->attachment(hold->flags >> DLS_HOLD_HOME_BIT);
+    dls_attachment attachment = python->attachment(hold->flags >> DLS_HOLD_IMPORT_BIT);
     if (attachment == DLS_ATTACHED_QUIET && is_foreign(hold)) {
         run_foreign_deleter(hold);
         python->drop_and_report(hold->py);
@@ -275,7 +275,7 @@ dls_guarded_new(const dls_sync_job *what, bool (*sync)(const dls_sync_job *))
     dls_guarded *guarded = dls_alloc(sizeof *guarded);
     if (guarded != NULL) {
         *guarded = (dls_guarded){
-            .home = python->interpreter(), .what = *what, .sync = sync};
+            .interpreter = python->interpreter(), .what = *what, .sync = sync};
     }
     return guarded;
 }
@@ -302,15 +302,15 @@ sync_all(dls_guarded *list)
     return done;
 }
 
-/* Put the waiting guards of the interpreter `home` before `list`.  The objects that
+/* Put the waiting guards of the interpreter before `list`.  The objects that
  * other interpreters' guards hold must not be freed here, nor their deleters run. */
 static dls_guarded *
-add_waiting(dls_guarded *list, int64_t home)
+add_waiting(dls_guarded *list, int64_t interpreter)
 {
     dls_lock_take(DLS_LOCK_GUARDS);
     for (dls_guarded **at = &waiting; *at != NULL;) {
         dls_guarded *guarded = *at;
-        if (guarded->home != home) {
+        if (guarded->interpreter != interpreter) {
             at = &guarded->next;
             continue;
         }
@@ -353,7 +353,7 @@ static void
 guarded_drop(dls_guarded *guarded, dls_attachment attachment)
 {
     if (attachment == DLS_ATTACHMENT_UNKNOWN) {
-        attachment = python->attachment(guarded->hold.flags >> DLS_HOLD_HOME_BIT);
+        attachment = python->attachment(guarded->hold.flags >> DLS_HOLD_IMPORT_BIT);
     }
     if (attachment != DLS_PYTHON_GONE) { /* else leaked, as foreign memory is (T10) */
         guarded->next = NULL;

@@ -32,9 +32,10 @@ typedef enum {
 /* Flags of a hold.  The foreign deleter runs Python code without taking the GIL (NumPy
  * < 1.24). */
 #define DLS_HOLD_WANTS_GIL 1u
-/* From this bit on, the number of the import (dls_state.home) whose objects it holds;
- * 0: of none.  Where that import's interpreter has ended, they must not be touched. */
-#define DLS_HOLD_HOME_BIT 8
+/* From this bit on, the number of the import (dls_state.import_number) whose objects it
+ * holds; 0: of none.  Where that import's interpreter has ended, they must not be
+ * touched. */
+#define DLS_HOLD_IMPORT_BIT 8
 
 typedef struct {
     void *base;
@@ -147,7 +148,7 @@ typedef struct dls_guarded {
     struct dls_guarded *next; /* in the list of those that have to wait */
     dls_hold hold;
     /* The interpreter that made it.  A guard that had to wait is dropped only there. */
-    int64_t home;
+    int64_t interpreter;
     dls_sync_job what;
     bool (*sync)(const dls_sync_job *what); /* may block; false: not now */
 } dls_guarded;
@@ -174,8 +175,8 @@ void dls_guarded_flush(void);
  * on attached threads. */
 typedef struct {
     /* The attachment of this thread, never UNKNOWN.  PYTHON_GONE also if the
-     * interpreter of this home (flags >> DLS_HOLD_HOME_BIT) has ended. */
-    dls_attachment (*attachment)(uint32_t home);
+     * interpreter of this import (flags >> DLS_HOLD_IMPORT_BIT) has ended. */
+    dls_attachment (*attachment)(uint32_t import_number);
     int (*attach)(void); /* only when UNATTACHED; returns a token */
     void (*detach)(int token);
     void (*take_back)(void *token); /* the end of let_go: attached again */

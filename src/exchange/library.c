@@ -632,7 +632,7 @@ dls_library_gil_deleters(dls_state *state)
                            */
         }
         state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
-        state->legacy_flags = state->home | state->legacy_hold;
+        state->legacy_flags = state->import_number | state->legacy_hold;
         state->gil_deleters = older;
     }
     return state->gil_deleters == 1;

@@ -90,8 +90,8 @@ entry_take(dls_plan_cache *cache, size_t hole, dls_plan_entry *taken)
     entry_clear(&entries[hole]);
     cache->used--;
     for (size_t i = (hole + 1) & mask; entries[i].type != NULL; i = (i + 1) & mask) {
-        size_t home = dls_plan_home(cache->size, entries[i].type);
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
+        size_t first = dls_plan_first_slot(cache->size, entries[i].type);
+        if (((i - first) & mask) >= ((i - hole) & mask)) {
             entry_write(&entries[hole], &entries[i]);
             entry_clear(&entries[i]);
             hole = i;
@@ -353,7 +353,7 @@ dls_plan_known_in(dls_plan_cache *cache, PyObject *obj)
     PyTypeObject *type = Py_TYPE(obj), *there;
     size_t size = cache->size; /* before the entries: see cache_grow */
     dls_plan_entry *entries = cache->entries;
-    size_t i = dls_plan_home(size, type);
+    size_t i = dls_plan_first_slot(size, type);
     for (size_t n = 0; n < size; n++, i = (i + 1) & (size - 1)) {
         there = entries[i].type;
         if (there == type || there == NULL) {

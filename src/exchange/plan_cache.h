@@ -46,7 +46,7 @@ int dls_plan_caches_visit(dls_plan_caches *plans, visitproc visit, void *arg);
 dls_plan *dls_plan_cache_forget_dead(dls_plan_cache *cache, dls_plan_entry *slot);
 
 static inline size_t
-dls_plan_home(size_t size, const PyTypeObject *type)
+dls_plan_first_slot(size_t size, const PyTypeObject *type)
 {
     uintptr_t address = (uintptr_t)type >> 4;
     return (size_t)(address ^ address >> 7) & (size - 1);
@@ -56,7 +56,7 @@ dls_plan_home(size_t size, const PyTypeObject *type)
 static inline dls_plan_entry *
 dls_plan_slot(const dls_plan_cache *cache, const PyTypeObject *type)
 {
-    size_t i = dls_plan_home(cache->size, type);
+    size_t i = dls_plan_first_slot(cache->size, type);
     while (cache->entries[i].type != type && cache->entries[i].type != NULL) {
         i = (i + 1) & (cache->size - 1);
     }

@@ -31,8 +31,8 @@ atomic_int dls_track_modules;
 typedef struct tracked {
     struct tracked *next;
     unsigned long long number;
-    uint32_t home;     /* the import that was told (state.h) */
-    void *manager_ctx; /* the struct's own */
+    uint32_t import_number; /* the import that was told (state.h) */
+    void *manager_ctx;      /* the struct's own */
     void (*deleter)(void);
 } tracked;
 
@@ -70,7 +70,7 @@ dls_track_ended(const dls_state *state)
     tracked *record = list != NULL ? atomic_exchange(&ended, NULL) : NULL, *next;
     for (; record != NULL; record = next) {
         next = record->next;
-        if (record->home != state->home) {
+        if (record->import_number != state->import_number) {
             note_end(record);
             continue;
         }
@@ -146,7 +146,7 @@ track_struct(dls_state *state, void *managed, bool versioned)
     if (record == NULL) {
         return 0;
     }
-    record->home = state->home;
+    record->import_number = state->import_number;
     record->number = atomic_fetch_add(&last_number, 1);
     if (versioned) {
         dl_managed_tensor_versioned *newer = managed;

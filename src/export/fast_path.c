@@ -198,7 +198,7 @@ static PyObject *
 capsule_of_column(const dls_state *state, const dls_column *column)
 {
     const dl_tensor *tensor = &column->acquired.tensor;
-    dls_hold hold = {.kind = DLS_HOLD_ARROW_NEAR, .flags = state->home};
+    dls_hold hold = {.kind = DLS_HOLD_ARROW_NEAR, .flags = state->import_number};
     arrow_array array = column->array;
     dls_export_block *block = dls_export_block_new(tensor, true, column->acquired.flags,
                                                    sizeof array);

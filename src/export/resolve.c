@@ -143,7 +143,7 @@ send_to_oneapi(const dls_exchange *x, dls_resolved *resolved, int64_t bytes)
     if (code < 0) {
         return -1;
     }
-    resolved->made = (dls_hold){.py = block.hold, .flags = x->state->home};
+    resolved->made = (dls_hold){.py = block.hold, .flags = x->state->import_number};
     resolved->copied = true;
     what->tensor.data = block.data;
     what->tensor.byte_offset = 0;

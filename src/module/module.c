@@ -136,9 +136,9 @@ module_exec(PyObject *module)
         || dls_c_api_add(module) < 0) {
         return -1;
     }
-    bool alone = dls_attach_install(&state->home);
+    bool alone = dls_attach_install(&state->import_number);
     dls_freelists_open(alone);
-    state->legacy_flags = state->home;
+    state->legacy_flags = state->import_number;
     dls_loader_watch_forks(dls_running_fork);
     state->our_method = DLS_FASTCALL(dls_class_dlpack);
     state->our_get = dls_class_method_get;
@@ -187,7 +187,7 @@ module_free(void *module)
     }
     module_clear(module);
     dls_track_switch(state, false);
-    dls_attach_leave(state->home);
+    dls_attach_leave(state->import_number);
     dls_ctable_forget(state);
     dls_c_api_forget(state);
     watching = watching || Py_AtExit(note_end) == 0;

@@ -72,7 +72,7 @@ fill_acquired(dls_reading *reading)
     acquired->tensor.device = (dl_device){dl_kDLCPU, 0};
     acquired->generation = DLS_OLDER;
     acquired->readonly_stated = true;
-    acquired->hold.flags = reading->state->home;
+    acquired->hold.flags = reading->state->import_number;
     *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
     if (reading->row->read(reading) < 0 || hold_source(reading) < 0) {
         dls_acquired_drop(acquired);
@@ -90,7 +90,8 @@ dls_older_hold_array(const dls_state *state, arrow_array *array, dls_acquired *a
     bool on_device = acquired->tensor.device.device_type != dl_kDLCPU;
     dls_hold hold = {.base = array,
                      .kind = DLS_HOLD_ARROW_NEAR,
-                     .flags = state->home | (on_device ? DLS_HOLD_WANTS_GIL : 0)};
+                     .flags = state->import_number
+                              | (on_device ? DLS_HOLD_WANTS_GIL : 0)};
     arrow_array *moved = dls_alloc(sizeof *moved);
     if (moved == NULL) {
         PyErr_NoMemory();

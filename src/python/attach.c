@@ -22,23 +22,23 @@ static atomic_bool in_subinterpreter;
 /* The main interpreter, once it has imported dlshim.  NULL: not yet, or before CPython
  * 3.12, where all interpreters share one allocator and one GIL, so that objects may be
  * dropped in any of them. */
-static DLS_ATOMIC(PyInterpreterState *) main_home;
+static DLS_ATOMIC(PyInterpreterState *) main_interpreter;
 
 /* The numbers of the other interpreters that have imported dlshim: the last ones only.
  * An interpreter that is no longer listed is taken for one without dlshim, and its
  * objects go through the queue. */
-#define HOMES 16
-static DLS_ATOMIC(int64_t) homes[HOMES];
-static DLS_ATOMIC(unsigned) homes_count;
+#define INTERPRETERS 16
+static DLS_ATOMIC(int64_t) others[INTERPRETERS];
+static DLS_ATOMIC(unsigned) others_count;
 
 static bool
-is_other_home(PyInterpreterState *interpreter)
+is_other(PyInterpreterState *interpreter)
 {
     int64_t number = PyInterpreterState_GetID(interpreter);
-    unsigned count = homes_count;
-    count = count < HOMES ? count : HOMES;
+    unsigned count = others_count;
+    count = count < INTERPRETERS ? count : INTERPRETERS;
     for (unsigned i = 0; i < count; i++) {
-        if (homes[i] == number) {
+        if (others[i] == number) {
             return true;
         }
     }
@@ -46,13 +46,13 @@ is_other_home(PyInterpreterState *interpreter)
 }
 
 static inline bool
-is_home(PyThreadState *thread)
+has_imported(PyThreadState *thread)
 {
-    if (main_home == NULL) {
+    if (main_interpreter == NULL) {
         return true;
     }
     PyInterpreterState *interpreter = PyThreadState_GetInterpreter(thread);
-    return interpreter == main_home || is_other_home(interpreter);
+    return interpreter == main_interpreter || is_other(interpreter);
 }
 
 /* --- imports whose interpreter has ended ----------------------------------- */
@@ -68,7 +68,7 @@ static atomic_uint first_living = 1;
 static struct {
     _Atomic uint32_t import;
     _Atomic int64_t interpreter;
-} left[HOMES];
+} left[INTERPRETERS];
 static atomic_uint left_count;
 
 static DLS_ATOMIC(bool) watching_for_end; /* note_end will be called */
@@ -85,17 +85,17 @@ note_end(void)
 }
 
 void
-dls_attach_leave(uint32_t home)
+dls_attach_leave(uint32_t import_number)
 {
     int64_t number = PyInterpreterState_GetID(PyInterpreterState_Get());
     if (number == 0 || dls_python_version() < 0x030c) {
         return; /* before 3.12 all interpreters share one allocator */
     }
     DLS_IMPORT_BEGIN();
-    unsigned count = atomic_load(&left_count), i = count % HOMES;
+    unsigned count = atomic_load(&left_count), i = count % INTERPRETERS;
     atomic_store(&left[i].import, 0);
     atomic_store(&left[i].interpreter, number);
-    atomic_store(&left[i].import, home >> DLS_HOLD_HOME_BIT);
+    atomic_store(&left[i].import, import_number >> DLS_HOLD_IMPORT_BIT);
     atomic_store(&left_count, count + 1);
     DLS_IMPORT_END();
 }
@@ -112,7 +112,7 @@ has_left(uint32_t import, PyThreadState *thread)
         return true;
     }
     unsigned count = atomic_load_explicit(&left_count, memory_order_relaxed);
-    for (unsigned i = 0; i < count && i < HOMES; i++) {
+    for (unsigned i = 0; i < count && i < INTERPRETERS; i++) {
         bool there = atomic_load(&left[i].import) == import;
         int64_t interpreter = atomic_load(&left[i].interpreter);
         if (there && atomic_load(&left[i].import) == import) {
@@ -203,17 +203,17 @@ may_hold_the_gil(void)
 }
 
 static dls_attachment
-find_attachment(uint32_t home)
+find_attachment(uint32_t import_number)
 {
     if (atomic_load_explicit(&python_ended, memory_order_acquire)) {
         return DLS_PYTHON_GONE;
     }
     PyThreadState *thread = attached_thread();
-    if (has_left(home, thread)) {
+    if (has_left(import_number, thread)) {
         return DLS_PYTHON_GONE;
     }
     if (thread != NULL) {
-        return !is_home(thread)           ? DLS_ATTACHED_ELSEWHERE
+        return !has_imported(thread)      ? DLS_ATTACHED_ELSEWHERE
                : PyErr_Occurred() == NULL ? DLS_ATTACHED_QUIET
                                           : DLS_ATTACHED;
     }
@@ -307,7 +307,7 @@ static const dls_python_ops ops = {
 };
 
 bool
-dls_attach_install(uint32_t *home)
+dls_attach_install(uint32_t *import_number)
 {
     PyInterpreterState *here = PyInterpreterState_Get();
     int64_t number = PyInterpreterState_GetID(here);
@@ -319,15 +319,15 @@ dls_attach_install(uint32_t *home)
     }
     if (version >= 0x030c) {
         if (number == 0) {
-            main_home = here;
+            main_interpreter = here;
         }
         else {
-            homes[homes_count % HOMES] = number;
-            homes_count++; /* last: readers go by the count */
+            others[others_count % INTERPRETERS] = number;
+            others_count++; /* last: readers go by the count */
         }
     }
     dls_hold_set_python(&ops);
-    *home = (atomic_fetch_add(&last_import, 1) + 1) << DLS_HOLD_HOME_BIT;
+    *import_number = (atomic_fetch_add(&last_import, 1) + 1) << DLS_HOLD_IMPORT_BIT;
     DLS_IMPORT_END();
     if (!watching_for_end) {
         /* CPython has 32 places for such hooks.  If none is free, find_attachment

@@ -200,7 +200,7 @@ typedef struct dls_state {
     DLS_ATOMIC(int) gil_deleters;
     /* DLS_HOLD_* of each legacy tensor on the host, as it follows from gil_deleters. */
     DLS_ATOMIC(uint32_t) legacy_hold;
-    uint32_t home; /* flags of each hold: the number of this import (core/hold.h) */
+    uint32_t import_number; /* in the flags of each hold (core/hold.h) */
     /* How many modules there were when no greenlet was among them; 0: not known. */
     DLS_ATOMIC(Py_ssize_t) without_greenlet;
     DLS_ATOMIC(bool) tracks;           /* dlshim.track() is on (export/export) */
