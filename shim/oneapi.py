@@ -69,7 +69,7 @@ def send(source: memoryview, alignment: int, number: int) -> Any:
     """Copy to new memory, in the queue that dpctl itself uses for the device.
 
     The result is its address, and what the reader of the SYCL interface makes of memory
-    (src/older_protocols/sycl_interface.c).
+    (src/protocols/sycl_interface.c).
     """
     with source:
         queue = _of_dpctl("get_device_cached_queue")(str(number))

@@ -46,7 +46,7 @@ PLANTED = {
     "text": ("core/dtype.c", "row->bits / 8 == itemsize", "row->bits == 8 * (uint64_t)itemsize"),
     "sync": ("gpu/sync_rules.c", "return facts->p_captures;", "return false;"),
     "boundary": (
-        "older_protocols/array_struct.c",
+        "protocols/array_struct.c",
         "(inter->flags & ARRAY_STRUCT_WRITEABLE) == 0",
         "inter->flags == 0",
     ),

@@ -11,7 +11,7 @@
 #include "core/tensor.h"
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
-#include "older_protocols/older_protocols.h"
+#include "protocols/protocols.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
 #include "sync/sync_exchange.h"
@@ -433,10 +433,10 @@ mark_immutable(dls_exchange *x)
 
 /* Read the memory behind an older protocol. */
 static dls_attempt
-attempt_older(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
+attempt_described(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
 {
-    int got = dls_older_read(x->state, x->source, x->plan, protocol, &x->request,
-                             &x->acquired, p);
+    int got = dls_read_object(x->state, x->source, x->plan, protocol, &x->request,
+                              &x->acquired, p);
     if (got > 0) {
         mark_immutable(x);
     }
@@ -455,13 +455,13 @@ attempt_values(dls_exchange *x)
         return DLS_ATTEMPT_RAISED;
     }
     if (PyCallable_Check(values)) {
-        return (dls_attempt)dls_older_read_given(x->state, x->source, values,
-                                                 DLS_PROTOCOL_ARROW_STREAM, &x->request,
-                                                 &x->acquired, &p);
+        return (dls_attempt)dls_read_given(x->state, x->source, values,
+                                           DLS_PROTOCOL_ARROW_STREAM, &x->request,
+                                           &x->acquired, &p);
     }
     int got = values != Py_None
-                  ? dls_older_read(x->state, values, NULL, DLS_PROTOCOL_STRUCT,
-                                   &x->request, &x->acquired, &p)
+                  ? dls_read_object(x->state, values, NULL, DLS_PROTOCOL_STRUCT,
+                                    &x->request, &x->acquired, &p)
                   : 0;
     Py_DECREF(values);
     bool another = dls_plan_offers(x->plan, DLS_PROTOCOL_ARROW_STREAM);
@@ -479,7 +479,7 @@ attempt_interface(dls_exchange *x, dls_protocol protocol)
 {
     dls_producer_stream p;
     dls_plan_leave_host(x->plan, false);
-    dls_attempt got = attempt_older(x, protocol, &p);
+    dls_attempt got = attempt_described(x, protocol, &p);
     if (got != DLS_ATTEMPT_GOT) {
         return got;
     }
@@ -511,7 +511,7 @@ static dls_attempt
 attempt_column(dls_exchange *x, dls_protocol protocol)
 {
     dls_producer_stream p;
-    dls_attempt got = attempt_older(x, protocol, &p);
+    dls_attempt got = attempt_described(x, protocol, &p);
     return got == DLS_ATTEMPT_GOT ? sync_column(x, p) : got;
 }
 
@@ -543,7 +543,7 @@ dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask)
     case DLS_PROTOCOL_ARROW_DEVICE_STREAM:
         return attempt_column(x, protocol);
     default:
-        return attempt_older(x, protocol, &p);
+        return attempt_described(x, protocol, &p);
     }
 }
 

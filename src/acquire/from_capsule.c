@@ -94,7 +94,7 @@ describe(dls_exchange *x, PyObject *capsule, dls_generation likely)
     }
     dls_capsule_kind kind = DLS_CAPSULES_CLAIMED && x->acquired.shared
                                 ? dls_capsule_claim(capsule, &managed)
-                            : likely == DLS_OLDER
+                            : likely == DLS_DESCRIBED
                                 ? dls_capsule_look(capsule, &managed)
                                 : dls_capsule_look_for(capsule, likely == DLS_VERSIONED,
                                                        &managed);
@@ -204,6 +204,6 @@ dls_acquired_may_hand_on(const dls_exchange *x)
 {
     /* Another holder of the capsule may consume it. */
     return !dls_plan_has(x->plan, DLS_LIB_DOES_NOT_OWN) && !x->acquired.shared
-           && hold_flags(x) == 0 && x->acquired.generation != DLS_OLDER
+           && hold_flags(x) == 0 && x->acquired.generation != DLS_DESCRIBED
            && !x->acquired.altered;
 }

@@ -9,9 +9,9 @@
 
 /* Look into `capsule` (a new reference, stolen always) and describe it in x->acquired,
  * not yet taken.  likely: the generation that it probably has, which is looked for
- * first; DLS_OLDER: not known.  0, or -1 with BufferError and x->acquired as it was: no
- * capsule, a used one, a foreign name, or another major (that one is taken and its
- * deleter called, nothing else is read: T1). */
+ * first; DLS_DESCRIBED: not known.  0, or -1 with BufferError and x->acquired as it
+ * was: no capsule, a used one, a foreign name, or another major (that one is taken and
+ * its deleter called, nothing else is read: T1). */
 int dls_acquired_read_capsule(dls_exchange *x, PyObject *capsule,
                               dls_generation likely);
 

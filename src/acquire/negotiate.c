@@ -300,7 +300,7 @@ negotiate_on_host(dls_exchange *x)
     if (negotiate(x, NULL) < 0) {
         return -1;
     }
-    if (x->acquired.generation != DLS_OLDER) {
+    if (x->acquired.generation != DLS_DESCRIBED) {
         /* The error of an attempt before explains nothing any more. */
         Py_CLEAR(x->first_error);
     }

@@ -15,7 +15,7 @@
 void
 dls_acquired_init(dls_acquired *acquired)
 {
-    *acquired = (dls_acquired){.generation = DLS_OLDER, .copy.kind = DLS_COPY_NONE};
+    *acquired = (dls_acquired){.generation = DLS_DESCRIBED, .copy.kind = DLS_COPY_NONE};
 }
 
 void
@@ -87,7 +87,7 @@ static bool
 acquired_check(const dls_acquired *acquired)
 {
     const dls_hold *hold = &acquired->hold;
-    bool older = acquired->generation == DLS_OLDER;
+    bool older = acquired->generation == DLS_DESCRIBED;
     if (dls_acquired_is_empty(acquired)) {
         return true;
     }

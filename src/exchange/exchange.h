@@ -22,14 +22,14 @@
 /* --- what was acquired ---------------------------------------------------- */
 /* The memory that was got from a source and is not yet given to a consumer.
  *
- * The record of an exchange has one.  acquire/, older_protocols/ and a Tensor's object
+ * The record of an exchange has one.  acquire/, protocols/ and a Tensor's object
  * fill it in place; resolve and export read it.  It is moved by dls_acquired_move, and
  * never copied, because it may point into itself. */
 
 typedef enum {
     DLS_LEGACY = 0,    /* `dltensor`: flags unknown */
     DLS_VERSIONED = 1, /* `dltensor_versioned`, also from a C table */
-    DLS_OLDER = 2      /* described by an older protocol: no struct of the source's */
+    DLS_DESCRIBED = 2  /* described by another protocol: no struct of the source's */
 } dls_generation;
 
 /* Dimensions that need no memory of their own. */
@@ -53,11 +53,11 @@ typedef struct {
     /* For copies that come after the work in it, whatever the consumer's stream: */
     dl_device sync_device; /* by whose rules it was synced; 0 as the type: it was not */
     dls_producer_stream p; /* P, as its protocol named it; READY: it was waited for */
-    void *managed;         /* the struct behind capsule or hold, NULL for DLS_OLDER */
-    PyObject *capsule;     /* strong; not yet taken, may be handed on; NULL: taken */
-    dls_hold hold;         /* once taken: owned */
-    int64_t *dims; /* DLS_OLDER, and a shared capsule: shape, then strides: few_dims, or
-                    * owned memory */
+    void *managed;     /* the struct behind capsule or hold, NULL for DLS_DESCRIBED */
+    PyObject *capsule; /* strong; not yet taken, may be handed on; NULL: taken */
+    dls_hold hold;     /* once taken: owned */
+    int64_t *dims;     /* DLS_DESCRIBED, and a shared capsule: shape, then strides:
+                        * few_dims, or owned memory */
     int64_t few_dims[2 * DLS_FEW_DIMS];
 } dls_acquired;
 

@@ -675,7 +675,7 @@ static PyObject *
 take_capsule(dls_exchange *x)
 {
     dls_resolved resolved = {0};
-    if (dls_acquired_read_capsule(x, Py_NewRef(x->source), DLS_OLDER) < 0
+    if (dls_acquired_read_capsule(x, Py_NewRef(x->source), DLS_DESCRIBED) < 0
         || dls_resolve_checks(x, &resolved) < 0) {
         return NULL;
     }

@@ -13,7 +13,7 @@
 #include "exchange/objects.h"
 #include "export/export.h"
 #include "export/resolve.h"
-#include "older_protocols/older_protocols.h"
+#include "protocols/protocols.h"
 
 static inline dls_hot
 hot_of(const dls_producer *self, unsigned form)
@@ -227,7 +227,7 @@ column_in_full(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                dls_column *column, int got)
 {
     if (got > 0 && column->array.release != NULL) {
-        got = dls_older_hold_array(self->state, &column->array, &column->acquired) < 0
+        got = dls_read_hold_array(self->state, &column->array, &column->acquired) < 0
                   ? -1
                   : 1;
     }
@@ -250,7 +250,7 @@ dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     dls_request_init(&request, NULL);
     request.versioned = true;
     column.protocol = (dls_protocol)form.protocol;
-    int got = dls_older_read_column(self->state, source, self->plan, &request, &column);
+    int got = dls_read_column(self->state, source, self->plan, &request, &column);
     PyObject *capsule = got > 0 && is_plain_column(&column)
                             ? capsule_of_column(self->state, &column)
                             : column_in_full(self, args, kwnames, &column, got);

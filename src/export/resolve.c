@@ -13,7 +13,7 @@
 #include "exchange/library.h"
 #include "exchange/objects.h"
 #include "gpu/device_copy.h"
-#include "older_protocols/older_protocols.h"
+#include "protocols/protocols.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
 #include "sync/sync_exchange.h"
@@ -241,7 +241,7 @@ check_code(dls_exchange *x)
 {
     dl_dtype dtype = x->acquired.tensor.dtype;
     int bytes = dtype.lanes; /* see DLS_DTYPE_UNKNOWN; 0: no dtype is as wide */
-    if (dtype.code < DLS_DTYPE_COMPLEX || x->acquired.generation != DLS_OLDER) {
+    if (dtype.code < DLS_DTYPE_COMPLEX || x->acquired.generation != DLS_DESCRIBED) {
         return 0;
     }
     bool has_sign = dtype.code == DLS_DTYPE_TIME;
@@ -382,7 +382,7 @@ must_copy(const dls_exchange *x, int32_t device_type)
                     && dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED));
     /* Our own copy: the chunks of a column, joined (C9). */
     bool ours = (x->acquired.flags & DL_FLAG_IS_COPIED)
-                && x->acquired.generation == DLS_OLDER;
+                && x->acquired.generation == DLS_DESCRIBED;
     return x->request.copy == 1 && !ours && (dls_device_is_host(device_type) || !told);
 }
 
@@ -686,7 +686,7 @@ static bool
 only_layout_counts(const dls_exchange *x)
 {
     return x->request.options == NULL && x->request.copy < 0 && !x->request.has_device
-           && x->acquired.flags == 0 && x->acquired.generation != DLS_OLDER
+           && x->acquired.flags == 0 && x->acquired.generation != DLS_DESCRIBED
            && x->acquired.tensor.dtype.bits >= 8;
 }
 

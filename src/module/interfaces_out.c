@@ -9,7 +9,7 @@
 #include "exchange/exchange.h"
 #include "exchange/library.h"
 #include "exchange/objects.h"
-#include "older_protocols/older_protocols.h"
+#include "protocols/protocols.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
 #include "sync/sync_exchange.h"

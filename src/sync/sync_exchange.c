@@ -452,7 +452,7 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p, dls_acquired *acqu
                                   && job.policy != DLS_UNKNOWN_SAME;
         return dls_sycl_queue_sync(from->state, from->source, &job,
                                    from->request->stream,
-                                   acquired->generation == DLS_OLDER);
+                                   acquired->generation == DLS_DESCRIBED);
     }
     return dls_sync_run_job(sync->from.state, sync->from.source, &job);
 }
@@ -490,7 +490,7 @@ asks_for_no_order(const dls_sync *sync, dls_generation generation)
     bool named = stream != NULL && stream != Py_None && !request->waits
                  && !dls_stream_is_minus_one(stream);
     return sync->from.family == DLS_FAMILY_ONEAPI && !named
-           && (generation == DLS_OLDER || !sync->copies_oneapi);
+           && (generation == DLS_DESCRIBED || !sync->copies_oneapi);
 }
 
 /* The rule for a producer that turned out to be of this kind.  A producer that was not

@@ -90,7 +90,7 @@ def test_the_steps_reach_every_protocol_and_every_option():
 
 
 def older():
-    return (SRC / "older_protocols" / "older_protocols.c").read_text()
+    return (SRC / "protocols" / "protocols.c").read_text()
 
 
 @pytest.mark.once

@@ -1,11 +1,11 @@
 /* Reads __cuda_array_interface__ (versions 0 to 3), which torch and CuPy offer for ROCm
- * too.  Called through the table in older_protocols.c, with the GIL, which is released
+ * too.  Called through the table in protocols.c, with the GIL, which is released
  * while the driver is asked whose memory the address is.
  * Tests: tests/core/test_cuda_interface.py, tests/device/test_cuda_interface.py. */
-#include "older_protocols/reading.h"
+#include "protocols/reading.h"
 
 #include "gpu/pointer.h"
-#include "older_protocols/interface_dict.h"
+#include "protocols/interface_dict.h"
 #include "python/errors.h"
 #include "sync/producer_stream.h"
 #include "sync/stream_value.h"

@@ -1,8 +1,8 @@
 /* The way in through __arrow_c_array__ and __arrow_c_device_array__, and what chunks
  * share with them: the capsules, the hold, and the window of an array.
- * Called through the table in older_protocols.c, with the GIL.
+ * Called through the table in protocols.c, with the GIL.
  * Tests: tests/core/test_columns.py, test_columns_lies.py. */
-#include "older_protocols/arrow.h"
+#include "protocols/arrow.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Reads __array_interface__ (version 3), the dict of NumPy and its kin.
- * Called through the table in older_protocols.c, with the GIL.
+ * Called through the table in protocols.c, with the GIL.
  * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
-#include "older_protocols/reading.h"
+#include "protocols/reading.h"
 
-#include "older_protocols/interface_dict.h"
+#include "protocols/interface_dict.h"
 
 /* ['data'] is the tuple (address, read-only). */
 static int

@@ -2,7 +2,7 @@
  * __arrow_c_device_array__ and __arrow_c_device_stream__ say it (S27).  Called by
  * arrow_array.c and arrow_stream.c, with the GIL; touches no driver.  Tests:
  * tests/device/test_arrow_events.py, tests/core/test_columns.py. */
-#include "older_protocols/arrow.h"
+#include "protocols/arrow.h"
 
 #include "sync/producer_stream.h"
 

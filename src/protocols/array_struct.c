@@ -1,9 +1,9 @@
 /* Reads __array_struct__: a capsule without a name around NumPy's PyArrayInterface.
- * Called through the table in older_protocols.c, with the GIL.  The struct lives as
+ * Called through the table in protocols.c, with the GIL.  The struct lives as
  * long as the capsule; the memory belongs to the object or, if it was made on request
  * (a NumPy scalar), to the capsule: both are held.
  * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
-#include "older_protocols/reading.h"
+#include "protocols/reading.h"
 
 #include "abi/array_struct_abi.h"
 

@@ -1,16 +1,16 @@
 /* The table of the older protocols, and the one entry to their readers.
  * Called by acquire/, with the GIL.
  * Tests: tests/core/test_ways_in.py. */
-#include "older_protocols/older_protocols.h"
+#include "protocols/protocols.h"
 
 #include <assert.h>
 
 #include "core/alloc.h"
-#include "older_protocols/arrow.h"
-#include "older_protocols/reading.h"
+#include "protocols/arrow.h"
+#include "protocols/reading.h"
 #include "python/errors.h"
 
-static const dls_older_protocol rows[DLS_PROTOCOL_COUNT] = {
+static const dls_described_protocol rows[DLS_PROTOCOL_COUNT] = {
     [DLS_PROTOCOL_CUDA] = {.read = dls_cuda_interface_read,
                            .oldest = 0,
                            .newest = 3,
@@ -70,7 +70,7 @@ fill_acquired(dls_reading *reading)
     dls_acquired *acquired = reading->acquired;
     assert(dls_acquired_is_empty(acquired));
     acquired->tensor.device = (dl_device){dl_kDLCPU, 0};
-    acquired->generation = DLS_OLDER;
+    acquired->generation = DLS_DESCRIBED;
     acquired->readonly_stated = true;
     acquired->hold.flags = reading->state->import_number;
     *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
@@ -83,7 +83,7 @@ fill_acquired(dls_reading *reading)
 }
 
 int
-dls_older_hold_array(const dls_state *state, arrow_array *array, dls_acquired *acquired)
+dls_read_hold_array(const dls_state *state, arrow_array *array, dls_acquired *acquired)
 {
     assert(array->release != NULL && dls_hold_is_empty(&acquired->hold));
     /* The release of cuDF's columns drops a reference without taking the GIL (T10). */
@@ -113,7 +113,7 @@ fill_from_arrow(dls_reading *reading)
     reading->array = &array;
     int came = fill_acquired(reading);
     if (came > 0 && array.release != NULL
-        && dls_older_hold_array(reading->state, &array, reading->acquired) < 0) {
+        && dls_read_hold_array(reading->state, &array, reading->acquired) < 0) {
         dls_acquired_drop(reading->acquired);
         return -1;
     }
@@ -169,9 +169,9 @@ refuse_table(dls_reading *reading, const char *text)
 }
 
 int
-dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
-               dls_protocol protocol, const dls_request *request,
-               dls_acquired *acquired, dls_producer_stream *p)
+dls_read_object(dls_state *state, PyObject *obj, const dls_plan *plan,
+                dls_protocol protocol, const dls_request *request,
+                dls_acquired *acquired, dls_producer_stream *p)
 {
     dls_reading reading = {.state = state,
                            .obj = obj,
@@ -204,9 +204,9 @@ dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
 }
 
 int
-dls_older_read_given(dls_state *state, PyObject *obj, PyObject *given,
-                     dls_protocol protocol, const dls_request *request,
-                     dls_acquired *acquired, dls_producer_stream *p)
+dls_read_given(dls_state *state, PyObject *obj, PyObject *given, dls_protocol protocol,
+               const dls_request *request, dls_acquired *acquired,
+               dls_producer_stream *p)
 {
     dls_reading reading = {.state = state,
                            .obj = obj,
@@ -223,8 +223,8 @@ dls_older_read_given(dls_state *state, PyObject *obj, PyObject *given,
 }
 
 int
-dls_older_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
-                      const dls_request *request, dls_column *column)
+dls_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
+                const dls_request *request, dls_column *column)
 {
     dls_reading reading = {.state = state,
                            .obj = obj,

@@ -15,7 +15,7 @@
  *     type, the reason and the cure if DLPack cannot describe the data; an exception
  *     of the object itself comes through.
  *
- * A success sets in *acquired (generation DLS_OLDER):
+ * A success sets in *acquired (generation DLS_DESCRIBED):
  *
  * - tensor.data is the address of element zero and byte_offset is 0.  Through SYCL,
  *   data is the base of the allocation and byte_offset leads to element zero: with a
@@ -38,26 +38,26 @@
  * borrowed from acquired->hold.  The stream 0, which CUDA's protocol forbids, is an
  * error only if it would count: not where `request` asks for no sync or names the
  * producer stream itself. */
-int dls_older_read(dls_state *state, PyObject *obj, const dls_plan *plan,
-                   dls_protocol protocol, const dls_request *request,
-                   dls_acquired *acquired, dls_producer_stream *p);
+int dls_read_object(dls_state *state, PyObject *obj, const dls_plan *plan,
+                    dls_protocol protocol, const dls_request *request,
+                    dls_acquired *acquired, dls_producer_stream *p);
 
 /* The same through the method of Arrow that column->protocol names, for a caller that
  * keeps the array itself: column->array has it, and column->acquired does not hold it.
  * The rest of *column is filled here. */
-int dls_older_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
-                          const dls_request *request, dls_column *column);
+int dls_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
+                    const dls_request *request, dls_column *column);
 /* Move the array, which was not released, into the hold of `acquired`.  0, or -1 with
  * MemoryError, and the array is released. */
-int dls_older_hold_array(const dls_state *state, arrow_array *array,
-                         dls_acquired *acquired);
+int dls_read_hold_array(const dls_state *state, arrow_array *array,
+                        dls_acquired *acquired);
 
-/* The same as dls_older_read, of a value that was found for obj elsewhere: given is
+/* The same as dls_read_object, of a value that was found for obj elsewhere: given is
  * what the attribute of the protocol would be, a strong reference that is taken over.
  */
-int dls_older_read_given(dls_state *state, PyObject *obj, PyObject *given,
-                         dls_protocol protocol, const dls_request *request,
-                         dls_acquired *acquired, dls_producer_stream *p);
+int dls_read_given(dls_state *state, PyObject *obj, PyObject *given,
+                   dls_protocol protocol, const dls_request *request,
+                   dls_acquired *acquired, dls_producer_stream *p);
 
 /* sycl_interface.c: the syclobj, borrowed, of a hold that the reader of the SYCL
  * interface filled and that several may share by now; NULL for every other hold.  Needs

@@ -1,10 +1,10 @@
 /* The way in through __arrow_c_stream__ and __arrow_c_device_stream__: one chunk goes
  * out as it is, several are joined where a copy is wanted (C9).
- * Called through the table in older_protocols.c, with the GIL, which is let go while
+ * Called through the table in protocols.c, with the GIL, which is let go while
  * the producer's functions run: they may need threads that need it.  Only where the
  * chunks are known to be in memory it is kept (C11).
  * Tests: tests/core/test_columns.py, test_columns_lies.py. */
-#include "older_protocols/arrow.h"
+#include "protocols/arrow.h"
 
 #include <string.h>
 

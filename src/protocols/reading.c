@@ -1,7 +1,7 @@
 /* The steps that the readers of older protocols share: errors, dtypes, strides, and
  * buffers.  Called by the readers, with the GIL; may touch the reading and the record
  * that it fills. Tests: tests/core/test_ways_in.py, test_bad_input.py. */
-#include "older_protocols/reading.h"
+#include "protocols/reading.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* Reads __sycl_usm_array_interface__ (version 1).  ['syclobj'] tells the device and the
  * queue by shim/oneapi.py, with the help of its library if that is imported. Called
- * through the table in older_protocols.c, with the GIL; runs code of the object and of
+ * through the table in protocols.c, with the GIL; runs code of the object and of
  * its library. Tests: tests/core/test_sycl_interface.py. */
-#include "older_protocols/older_protocols.h"
+#include "protocols/protocols.h"
 
 #include "exchange/plan_cache.h"
-#include "older_protocols/interface_dict.h"
+#include "protocols/interface_dict.h"
 #include "python/errors.h"
 #include "python/state.h"
 #include "sync/producer_stream.h"

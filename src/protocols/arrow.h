@@ -10,7 +10,7 @@
 #pragma once
 
 #include "abi/arrow_abi.h"
-#include "older_protocols/reading.h"
+#include "protocols/reading.h"
 
 /* Why a column is no array. */
 typedef struct {

@@ -11,7 +11,7 @@
  * exception of the object itself comes through. */
 #pragma once
 
-#include "older_protocols/reading.h"
+#include "protocols/reading.h"
 
 /* The first step of a reader: reading->given is a dict; its version, mask, typestr,
  * shape and strides in this order.  Sets reading->entries and version, the dtype and

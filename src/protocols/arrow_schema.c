@@ -1,7 +1,7 @@
 /* Judges types of Arrow: which are arrays, and which dtype and axes they have.
  * Called by arrow_array.c and arrow_stream.c, with the GIL.
  * Tests: tests/core/test_columns.py, test_columns_lies.py. */
-#include "older_protocols/arrow.h"
+#include "protocols/arrow.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Reads the buffer protocol (PEP 3118).
- * Called through the table in older_protocols.c, with the GIL; the view stays held as
+ * Called through the table in protocols.c, with the GIL; the view stays held as
  * long as the memory is used.
  * Tests: tests/core/test_ways_in.py, test_bad_input.py. */
-#include "older_protocols/reading.h"
+#include "protocols/reading.h"
 
 #include <string.h>
 

@@ -21,7 +21,7 @@ typedef enum { DLS_ENTRY_LIST(DLS_ENTRY_ENUM), DLS_ENTRY_COUNT } dls_entry;
  * hold.py NULL has the object and `given` held by the caller. */
 typedef int (*dls_reader)(dls_reading *reading);
 
-/* One older protocol; the table of them is in older_protocols.c. */
+/* One described protocol; the table of them is in protocols.c. */
 typedef struct {
     dls_reader read;
 
@@ -34,14 +34,14 @@ typedef struct {
     const char *version;   /* ends the sentence "['version'] must ..." */
     const char *offset;    /* the same for ['offset']; NULL: there is none */
     const char *data;      /* the same for ['data'] */
-} dls_older_protocol;
+} dls_described_protocol;
 
 /* One reading.  All pointers are borrowed from the caller, but for the entries. */
 struct dls_reading {
     dls_state *state;
     PyObject *obj;         /* the object that is read */
     dls_protocol protocol; /* named in messages */
-    const dls_older_protocol *row;
+    const dls_described_protocol *row;
     /* The value of the attribute; NULL: the protocol has none, or (Arrow) the reader
      * calls it by its name. */
     PyObject *given;
@@ -119,7 +119,7 @@ const dls_buffer *dls_reading_hold_buffer(dls_reading *reading, PyObject *export
                                           int flags);
 
 /* --- the readers ----------------------------------------------------------- */
-/* A dls_reader each, called through the table of older_protocols.c; foreign code runs.
+/* A dls_reader each, called through the table of protocols.c; foreign code runs.
  */
 
 /* cuda_interface.c: __cuda_array_interface__, versions 0 to 3. */

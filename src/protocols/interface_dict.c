@@ -1,7 +1,7 @@
 /* The common parts of the three dict protocols: entries, versions, dtypes, strides.
  * Called by the readers of the three, with the GIL; runs code of the values it reads.
  * Tests: tests/core/test_ways_in.py, test_cuda_interface.py, test_sycl_interface.py. */
-#include "older_protocols/interface_dict.h"
+#include "protocols/interface_dict.h"
 
 #include <assert.h>
 #include <string.h>
@@ -146,7 +146,7 @@ read_number(const dls_reading *reading, const dls_dict_value *entry, int64_t low
 static int
 read_version(dls_reading *reading)
 {
-    const dls_older_protocol *row = reading->row;
+    const dls_described_protocol *row = reading->row;
     const dls_dict_value entry = dls_dict_get(reading, DLS_ENTRY_version, row->version);
     /* A protocol that has grown may grow again: that is no mistake in the dict. */
     int64_t highest = row->oldest < row->newest ? INT64_MAX : row->newest;
