@@ -170,7 +170,7 @@ def table(
 
 
 class Library(NamedTuple):
-    """A row of src/exchange/libraries.def."""
+    """A row of src/types/libraries.def."""
 
     name: str
     module: str
@@ -185,7 +185,7 @@ class Library(NamedTuple):
         return f"DLS_LIB_{trait}" in re.findall(r"\w+", self.traits)
 
 
-LIBRARIES_DEF = ROOT / "src" / "exchange" / "libraries.def"
+LIBRARIES_DEF = ROOT / "src" / "types" / "libraries.def"
 
 
 def libraries() -> list[Library]:

@@ -118,7 +118,7 @@ class Facts:
 
     def modules(self, kind: str) -> set[str]:
         """The packages of a kind of rows of libraries.def that are about asking modules."""
-        table = self.docs.parent / "src" / "exchange" / "libraries.def"
+        table = self.docs.parent / "src" / "types" / "libraries.def"
         return {module.partition(".")[0] for (module,) in rows_of(table, kind)}
 
     def runs_with(self, library: Library) -> list[Run]:

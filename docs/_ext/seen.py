@@ -90,7 +90,7 @@ def rows() -> Iterator[Seen]:
 
 def library_rows() -> Iterator[Seen]:
     """The rows LIBRARY of libraries.def, by name."""
-    text = (ROOT / "src" / "exchange" / "libraries.def").read_text()
+    text = (ROOT / "src" / "types" / "libraries.def").read_text()
     evidence = Evidence()
     by_name = {row.name: row for row in SOURCES}
     for name in dict.fromkeys(re.findall(r'^LIBRARY\("([^"]+)"', text, re.M)):

@@ -8,8 +8,8 @@
 #include "core/base.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/library.h"
 #include "python/errors.h"
+#include "types/library.h"
 
 /* Only the stable prefix of the struct is read (T1). */
 static int

@@ -30,13 +30,13 @@
 #include "acquire/attempt.h"
 #include "core/dtype.h"
 #include "exchange/device_question.h"
-#include "exchange/library.h"
 #include "exchange/objects.h"
-#include "exchange/offers.h"
-#include "exchange/plan_cache.h"
 #include "python/errors.h"
 #include "sync/sync_exchange.h"
 #include "sync/transfer.h"
+#include "types/library.h"
+#include "types/offers.h"
+#include "types/plan_cache.h"
 
 /* --- what is learned ------------------------------------------------------ */
 

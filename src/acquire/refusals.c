@@ -4,8 +4,8 @@
 #include "acquire/attempt.h"
 
 #include "core/dtype.h"
-#include "exchange/library.h"
 #include "python/errors.h"
+#include "types/library.h"
 
 /* The truth of a value, which is stolen: 1, 0, or -1. */
 static int

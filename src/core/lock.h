@@ -22,10 +22,10 @@ typedef enum {
     DLS_LOCK_HIP,    /* gpu/hip: the function tables */
     DLS_LOCK_MEMORY, /* gpu/device_copy: memory that has to wait for its end */
 #ifdef DLS_FREE_THREADED
-    DLS_LOCK_PLANS, /* exchange/plan: memory for the next plans */
+    DLS_LOCK_PLANS, /* types/plan: memory for the next plans */
     /* Variables that imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
-    /* DLS_LOCK_STATE : python/state, exchange/plan_cache, module/homes,
+    /* DLS_LOCK_STATE : python/state, types/plan_cache, module/homes,
      * module/kernel. */
     DLS_LOCK_STATES,
     /* DLS_LOCK, by the address: Tensors in exchange/objects, Producers there and in

@@ -9,9 +9,9 @@
 
 #include "core/alloc.h"
 #include "exchange/device_question.h"
-#include "exchange/offers.h"
-#include "exchange/plan_cache.h"
 #include "python/errors.h"
+#include "types/offers.h"
+#include "types/plan_cache.h"
 
 bool
 dls_object_has_our_method(const dls_state *state, PyObject *obj)

@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "exchange/device_question.h"
-#include "exchange/plan.h"
+#include "types/plan.h"
 
 /* Is the object's __dlpack__ the one that dlshim.producer puts on classes?  It may be
  * another one of a subclass, or of its own.  A pending exception stays. */

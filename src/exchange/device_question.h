@@ -10,8 +10,8 @@
 
 #include "abi/dlpack_abi.h"
 #include "core/lock.h"
-#include "exchange/plan.h"
 #include "python/errors.h"
+#include "types/plan.h"
 
 /* Read the answer of __dlpack_device__, if it is not the remembered pair.  Results as
  * those of dls_device_ask. */

@@ -15,9 +15,9 @@
 #include "core/base.h"
 #include "core/hold.h"
 #include "core/sync_words.h"
-#include "exchange/plan.h"
 #include "python/py.h"
 #include "python/state.h"
+#include "types/plan.h"
 
 /* --- what was acquired ---------------------------------------------------- */
 /* The memory that was got from a source and is not yet given to a consumer.

@@ -8,9 +8,9 @@
 #include "acquire/negotiate.h"
 #include "core/dtype.h"
 #include "exchange/objects.h"
-#include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "python/errors.h"
+#include "types/plan_cache.h"
 
 /* --- the short cut -------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "exchange/objects.h"
-#include "exchange/offers.h"
+#include "types/offers.h"
 
 /* With the options, and by an export where nothing less can tell.  0, or -1 with an
  * exception. */

@@ -12,8 +12,6 @@
 #include "core/tensor.h"
 #include "exchange/decorated_class.h"
 #include "exchange/objects.h"
-#include "exchange/offers.h"
-#include "exchange/plan_cache.h"
 #include "export/resolve.h"
 #include "gpu/sync_run.h"
 #include "python/capsule.h"
@@ -22,6 +20,8 @@
 #include "sync/producer_stream.h"
 #include "sync/sync_exchange.h"
 #include "sync/work_stream.h"
+#include "types/offers.h"
+#include "types/plan_cache.h"
 
 /* --- exports that dlshim.track() is told of ------------------------------- */
 

@@ -10,7 +10,6 @@
 #include "core/alloc.h"
 #include "core/copy.h"
 #include "core/dtype.h"
-#include "exchange/library.h"
 #include "exchange/objects.h"
 #include "gpu/device_copy.h"
 #include "protocols/protocols.h"
@@ -18,6 +17,7 @@
 #include "sync/sycl.h"
 #include "sync/sync_exchange.h"
 #include "sync/transfer.h"
+#include "types/library.h"
 
 /* --- the copy on the host ------------------------------------------------- */
 

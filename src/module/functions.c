@@ -5,13 +5,13 @@
 #include "module/functions.h"
 
 #include "exchange/decorated_class.h"
-#include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "module/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"
 #include "request/request.h"
+#include "types/plan_cache.h"
 
 /* The subject of a function: the innermost source, its plan and the merged options. */
 typedef struct {

@@ -10,7 +10,7 @@
  * The GIL is held, but where a function says otherwise. */
 #pragma once
 
-#include "exchange/plan.h"
+#include "types/plan.h"
 
 /* --- the home of a type (homes.c) ----------------------------------------- */
 

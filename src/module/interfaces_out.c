@@ -7,12 +7,12 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "exchange/exchange.h"
-#include "exchange/library.h"
 #include "exchange/objects.h"
 #include "protocols/protocols.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
 #include "sync/sync_exchange.h"
+#include "types/library.h"
 
 #define CUDA_DEVICES                                             \
     (DLS_DEVICE_BIT(dl_kDLCUDA) | DLS_DEVICE_BIT(dl_kDLCUDAHost) \

@@ -6,10 +6,10 @@
 #include <stddef.h>
 
 #include "exchange/objects.h"
-#include "exchange/plan_cache.h"
 #include "module/producer.h"
 #include "python/errors.h"
 #include "request/options.h"
+#include "types/plan_cache.h"
 
 #include <structmember.h>
 

@@ -4,8 +4,6 @@
 #include "core/lock.h"
 #include "exchange/decorated_class.h"
 #include "exchange/objects.h"
-#include "exchange/plan.h"
-#include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "gpu/driver.h"
 #include "module/class_method.h"
@@ -19,6 +17,8 @@
 #include "python/attach.h"
 #include "python/py.h"
 #include "python/state.h"
+#include "types/plan.h"
+#include "types/plan_cache.h"
 
 /* --- states without a module ------------------------------------------------------ */
 

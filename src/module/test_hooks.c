@@ -10,10 +10,7 @@
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "exchange/device_question.h"
-#include "exchange/library.h"
 #include "exchange/objects.h"
-#include "exchange/plan.h"
-#include "exchange/plan_cache.h"
 #include "export/export.h"
 #include "gpu/pointer.h"
 #include "gpu/sync_rules.h"
@@ -22,6 +19,9 @@
 #include "python/py.h"
 #include "python/state.h"
 #include "request/request.h"
+#include "types/library.h"
+#include "types/plan.h"
+#include "types/plan_cache.h"
 
 /* Append `item`, which is stolen; NULL: making it failed.  Returns the list, or frees
  * it and returns NULL. */

@@ -8,8 +8,8 @@
 
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/library.h"
 #include "python/errors.h"
+#include "types/library.h"
 
 #define LIST "+w:"   /* lists of fixed size; the number of items follows */
 #define BINARY "w:"  /* bytes of fixed size; their number follows */

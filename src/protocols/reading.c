@@ -10,8 +10,8 @@
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/library.h"
 #include "python/errors.h"
+#include "types/library.h"
 
 /* text: stolen; NULL with an exception.  Always -1. */
 static int

@@ -50,7 +50,7 @@ struct dls_reading {
     const dls_request *request;
     bool in_memory;      /* Arrow: the chunks are there (dls_plan.in_memory) */
     bool tells_elements; /* dls_plan.tells_elements */
-    bool is_known; /* the object is of a library with a row (exchange/library.h) */
+    bool is_known;       /* the object is of a library with a row (types/library.h) */
     dls_acquired *acquired;
     dls_producer_stream *p; /* the producer stream; UNKNOWN at the start */
     /* Where a reader of Arrow moves the array that keeps the memory alive; its release

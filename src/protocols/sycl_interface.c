@@ -4,11 +4,11 @@
  * its library. Tests: tests/core/test_sycl_interface.py. */
 #include "protocols/protocols.h"
 
-#include "exchange/plan_cache.h"
 #include "protocols/interface_dict.h"
 #include "python/errors.h"
 #include "python/state.h"
 #include "sync/producer_stream.h"
+#include "types/plan_cache.h"
 
 #define SYCLOBJ                                                    \
     "be a SyclQueue, a SyclContext, a capsule of one of them, an " \

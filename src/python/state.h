@@ -9,7 +9,7 @@
  *   never stale.
  * - Which members may be NULL, and when, stands above the struct.
  * - `plans` is emptied, not freed.  Where `module` says that the state has been
- * emptied, exchange/plan_cache.c adds no plan: each exchange finds its plan anew. */
+ * emptied, types/plan_cache.c adds no plan: each exchange finds its plan anew. */
 #pragma once
 
 #include "abi/dlpack_abi.h"

@@ -11,11 +11,11 @@
 #include "core/alloc.h"
 #include "core/dtype.h"
 #include "exchange/device_question.h"
-#include "exchange/library.h"
-#include "exchange/plan_cache.h"
 #include "python/errors.h"
 #include "python/state.h"
 #include "sync/stream_value.h"
+#include "types/library.h"
+#include "types/plan_cache.h"
 
 /* One row of options.def. */
 typedef struct option_row option_row;

@@ -21,9 +21,9 @@
 #include <limits.h>
 
 #include "exchange/device_question.h"
-#include "exchange/library.h"
 #include "python/errors.h"
 #include "sync/stream_value.h"
+#include "types/library.h"
 
 void
 dls_request_init(dls_request *request, const dls_options *options)

@@ -12,7 +12,6 @@
 
 #include "core/dtype.h"
 #include "core/tensor.h"
-#include "exchange/library.h"
 #include "exchange/objects.h"
 #include "gpu/device_copy.h"
 #include "gpu/pointer.h"
@@ -21,6 +20,7 @@
 #include "python/errors.h"
 #include "sync/stream_value.h"
 #include "sync/sycl.h"
+#include "types/library.h"
 
 /* --- the consumer stream -------------------------------------------------- */
 

@@ -7,10 +7,10 @@
 #include "sync/transfer.h"
 
 #include "core/dtype.h"
-#include "exchange/library.h"
 #include "gpu/pointer.h"
 #include "python/errors.h"
 #include "sync/sycl.h"
+#include "types/library.h"
 
 /* Can dlshim copy from this device to the host? */
 static bool

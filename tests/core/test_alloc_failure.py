@@ -77,7 +77,7 @@ def rows(file, pattern):
 @pytest.mark.once
 def test_the_steps_reach_every_protocol_and_every_option():
     """A protocol or an option that is added needs a step."""
-    table = rows("exchange/plan.h", r"#define DLS_PROTOCOL_LIST\(X\)((?:\s*X\(.*\))+)")
+    table = rows("types/plan.h", r"#define DLS_PROTOCOL_LIST\(X\)((?:\s*X\(.*\))+)")
     protocols = set(re.findall(r"X\((\w+),", *table))
     assert protocols | {"CAPSULE"} == {protocol for protocol, _ in steps.SOURCES}
     assert set(steps.OPTIONS) == set(rows("request/options.def", r"^OPTION\((\w+),"))

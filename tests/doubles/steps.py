@@ -146,7 +146,7 @@ def _column(way: str) -> Any:
     return columns.of_stream(count, columns.stream(count, type_, chunks, on_device=on_device))
 
 
-#: By protocol, as DLS_PROTOCOL_LIST of src/exchange/plan.h names them; CAPSULE is a raw one.
+#: By protocol, as DLS_PROTOCOL_LIST of src/types/plan.h names them; CAPSULE is a raw one.
 SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     ("TABLE", "table"): P3TableOnly,
     ("DLPACK", "legacy"): Legacy,

@@ -398,7 +398,7 @@ def test_inspect_knows_it(make):
 
 
 def test_the_table_of_libraries_knows_their_classes():
-    table = Path(__file__).parents[2] / "src" / "exchange" / "libraries.def"
+    table = Path(__file__).parents[2] / "src" / "types" / "libraries.def"
     found = re.findall(
         r'^LIBRARY\("[^"]*", "(.*?)", "(.*?)",(.*?)\)$', table.read_text(), re.M | re.S
     )

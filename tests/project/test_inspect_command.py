@@ -142,7 +142,7 @@ def test_an_export_that_ends_the_process_is_told() -> None:
 
 
 def test_the_consumers_of_which_dlshim_warns_are_those_of_the_table() -> None:
-    rows = (SRC / "exchange" / "libraries.def").read_text()
+    rows = (SRC / "types" / "libraries.def").read_text()
     modules = set(re.findall(r'^HEEDS_NOT\("(\w+)\.', rows, re.M))
     assert modules and {row.library for row in consumers.CONSUMERS if row.warned} == modules
 

@@ -87,7 +87,7 @@ def test_headers_do_not_include_each_other_in_a_ring() -> None:
 
 def library_words() -> set[str]:
     """The modules and names of all rows of libraries.def."""
-    text = without_comments((SRC / "exchange" / "libraries.def").read_text())
+    text = without_comments((SRC / "types" / "libraries.def").read_text())
     rows = re.findall(r'^LIBRARY\(\s*"([^"]+)",\s*"([^"]+)"', text, re.M)
     assert len(rows) > 10
     return {word for row in rows for word in row} - {"numpy scalar"}
@@ -110,7 +110,7 @@ def test_only_the_library_table_looks_for_libraries() -> None:
 
 
 def test_the_rows_name_the_functions_that_ask_libraries() -> None:
-    text = without_comments((SRC / "exchange" / "libraries.def").read_text())
+    text = without_comments((SRC / "types" / "libraries.def").read_text())
     kinds = "CAPSULE|CURRENT_STREAM|DEVICE_GUARD|PLAIN_CALLS|READ_ONLY_TABLE|DEVICE_WAIT"
     named = re.findall(rf'^(?:{kinds})\(.*"(\w+)"\)', text, re.M)
     there = {

@@ -26,7 +26,7 @@ REQUIRED = os.environ.get("DLSHIM_CI") == "1"
 
 #: The layers, top first: a file includes only from its own folder and those before it.
 LAYERS = (
-    "abi", "core", "gpu", "python", "exchange", "sync", "request", "protocols", "acquire",
+    "abi", "core", "gpu", "python", "types", "exchange", "sync", "request", "protocols", "acquire",
     "export", "module",
 )  # fmt: skip
 

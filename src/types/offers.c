@@ -4,12 +4,12 @@
  * Foreign code runs where attributes are looked up.  Tests:
  * tests/core/test_negotiation.py, tests/core/test_ways_in.py,
  * tests/core/test_ctable.py. */
-#include "exchange/offers.h"
+#include "types/offers.h"
 
-#include "exchange/library.h"
 #include "python/errors.h"
 #include "python/py.h"
 #include "python/state.h"
+#include "types/library.h"
 
 /* --- class attributes ----------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Makes plans, counts them, and keeps the facts learned from asking their objects.
  * Called by offers.c and plan_cache.c, and by acquire/ and export/ for learned facts.
  * Tests: tests/core/test_negotiation.py, tests/core/test_stress.py. */
-#include "exchange/plan.h"
+#include "types/plan.h"
 
 #include <stddef.h>
 #include <string.h>

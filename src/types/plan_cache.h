@@ -5,11 +5,11 @@
  * and tables that were replaced by larger ones are freed with the cache.  A thread that
  * looks while another moves entries may not find a plan that is there, and then makes
  * one of its own; it never gets a plan of another type.  A plan that was found is
- * counted in one step (exchange/plan.c). */
+ * counted in one step (types/plan.c). */
 #pragma once
 
 #include "core/base.h"
-#include "exchange/plan.h"
+#include "types/plan.h"
 
 typedef struct {
     /* NULL: free.  Never a tombstone: removal closes the gap */

@@ -2,13 +2,13 @@
  * and empties that table.  Called by module/ (upgrade, from_dlpack, the module's life)
  * and export/.  Foreign code runs where a new plan is made.  Tests:
  * tests/core/test_lifetime.py, tests/core/test_leaks.py. */
-#include "exchange/plan_cache.h"
+#include "types/plan_cache.h"
 
 #include <string.h>
 
 #include "core/alloc.h"
-#include "exchange/offers.h"
 #include "python/errors.h"
+#include "types/offers.h"
 
 /* Without the GIL one extra slot links to the previous, smaller table (in its
  * reference): a reader without a lock may still be in it. */

@@ -2,8 +2,8 @@
  * host memory that needs no question.  GIL held; foreign code runs. */
 #pragma once
 
-#include "exchange/plan.h"
 #include "python/errors.h"
+#include "types/plan.h"
 
 /* A new plan for the objects of obj's type, which is in no cache.  NULL with
  * UnsupportedObjectError when the object offers no protocol, or with the exception of a

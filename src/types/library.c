@@ -3,7 +3,7 @@
  * cures for objects that cannot be exported, by shim/cures.py.  Foreign code runs.
  * Tests: tests/core/test_ways_in.py, tests/core/test_imports.py,
  * tests/device/test_matrix.py, tests/core/test_cures.py. */
-#include "exchange/library.h"
+#include "types/library.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@
 
 #define LIBRARY(name, module, type, traits) {traits, name, module, type},
 static const dls_library libraries[] = {
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 };
 #undef LIBRARY
 #define ROWS (sizeof libraries / sizeof *libraries)
 
 #define HOLDS_ARRAY(module, type) {0, module, module, type},
 static const dls_library holders[] = {
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 };
 #undef HOLDS_ARRAY
 #define HOLDERS (sizeof holders / sizeof *holders)
@@ -116,7 +116,7 @@ dls_library_has_chunks(dls_state *state, PyObject *class)
 #define IN_MEMORY(module, type) \
     found = found               \
             || (PyErr_Occurred() == NULL && has_object(state, module, type, class));
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef IN_MEMORY
     return found;
 }
@@ -149,7 +149,7 @@ static const call calls[] = {
 #define READ_ONLY_TABLE(name, function) {CALL_READ_ONLY_TABLE, name, 0, function},
 #define DEVICE_WAIT(name, device_type, function) \
     {CALL_DEVICE_WAIT, name, device_type, function},
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef CAPSULE
 #undef CURRENT_STREAM
 #undef DEFAULT_STREAM
@@ -220,7 +220,7 @@ static const struct {
     int method;       /* in all_names of dls_state */
 } methods[] = {
 #define CAPSULE_METHOD(name, method) {name, DLS_NAME_INDEX_##method},
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef CAPSULE_METHOD
 };
 
@@ -444,7 +444,7 @@ dls_library_never_writes(void)
 {
     static const char *const modules[] = {
 #define NEVER_WRITES(module) module,
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef NEVER_WRITES
         NULL};
     return asked_by(modules) != NULL;
@@ -455,7 +455,7 @@ dls_library_heeds_not(void)
 {
     static const char *const modules[] = {
 #define HEEDS_NOT(module) module,
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef HEEDS_NOT
         NULL};
     return asked_by(modules);
@@ -478,7 +478,7 @@ dls_library_layout(bool keywords)
 {
     static const dls_layout_row layouts[] = {
 #define LAYOUT(package, keywords, layout) {package, keywords, DLS_LAYOUT_##layout},
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef LAYOUT
     };
     PyObject *module = asking_module();
@@ -498,7 +498,7 @@ dls_library_loses_scalars(void)
 {
     static const char *const packages[] = {
 #define LOSES_SCALARS(package) package,
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef LOSES_SCALARS
         NULL};
     const char *const *package = packages;
@@ -515,7 +515,7 @@ dls_library_drops_stream(void)
 {
     static const char *const modules[] = {
 #define DROPS_STREAM(module) module,
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef DROPS_STREAM
         NULL};
     return asked_by(modules) != NULL;
@@ -539,7 +539,7 @@ dls_library_copies_sycl(dls_state *state)
 {
     bool found = false;
 #define SYCL_COPIES(module, function) found |= is_offered(state, module, function);
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef SYCL_COPIES
     return found;
 }
@@ -577,7 +577,7 @@ dls_library_layout_read(dls_state *state, const dls_layout_row *row)
         && module_is_older(state, row_package, major, minor) > 0) { \
         layout = DLS_LAYOUT_##older;                                \
     }
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef LAYOUT_BEFORE
     return layout;
 }
@@ -591,14 +591,14 @@ dls_library_traits(dls_state *state, const dls_library *row)
         && module_is_older(state, module, major, minor) > 0) { \
         traits |= DLS_LIB_IGNORES_STREAM;                      \
     }
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef IGNORES_BEFORE
 #define STATES_FROM(row_name, module, major, minor)             \
     if (strcmp(row->name, row_name) == 0                        \
         && module_is_older(state, module, major, minor) == 0) { \
         traits |= DLS_LIB_STATES_READ_ONLY;                     \
     }
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef STATES_FROM
     return traits;
 }
@@ -608,7 +608,7 @@ dls_library_counts_periods(const char *extension, size_t length)
 {
     static const char *const known[] = {
 #define PERIODS(extension) extension,
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef PERIODS
     };
     bool found = false;
@@ -625,7 +625,7 @@ dls_library_gil_deleters(dls_state *state)
         int older = -1;
 #define GIL_DELETER(module, major, minor) \
     older = older > 0 ? older : module_is_older(state, module, major, minor);
-#include "exchange/libraries.def"
+#include "types/libraries.def"
 #undef GIL_DELETER
         if (older < 0) {
             return false; /* a library of a row may still be imported: nothing is kept

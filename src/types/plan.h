@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "abi/dlpack_abi.h"
-#include "exchange/library.h"
 #include "python/py.h"
 #include "python/state.h"
+#include "types/library.h"
 
 /* Keywords of a call of __dlpack__; also the index of state->kwnames. */
 #define DLS_ASK_STREAM (1u << DLS_KW_STREAM)
@@ -169,7 +169,7 @@ typedef struct dls_plan {
     /* LAZY_BITS, a subclass whose is_neg and requires_grad go through its library's
      * hook: makes a guard under which they do not (PLAIN_CALLS).  Strong, or NULL. */
     PyObject *plain_calls;
-    dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (exchange/offers.h) */
+    dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (types/offers.h) */
     /* The class of Producers of these objects: that of their home (module/homes), or
      * Producer itself.  The state owns it. */
     PyTypeObject *producer_type;
