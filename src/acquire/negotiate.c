@@ -316,7 +316,7 @@ meet_replaced_table(dls_exchange *x)
 {
     dls_plan *plan = x->plan;
     if (plan->on_instance || plan->type != Py_TYPE(x->source)
-        || !dls_plan_table_is_replaced(x->state, plan)) {
+        || !dls_plan_table_is_replaced(x->state, plan, x->source)) {
         return 0;
     }
     dls_plan_forget(x->state, plan);

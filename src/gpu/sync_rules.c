@@ -1,13 +1,15 @@
 /* Finds the sync rule for a call, and the action for its task.
  *
  * Called by src/sync before and after a producer is called, by sync_run, and by the
- * test hooks, which list the whole table.  Touches nothing but its arguments. Tests:
+ * test hooks, which list the whole table.  Tests:
  * tests/core/test_stream_table.py (every cell, every action).
  */
 #include "gpu/sync_rules.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define TEXT(name, text) text,
 const char *const dls_family_names[DLS_FAMILIES] = {DLS_FAMILY_LIST(TEXT)};
@@ -85,20 +87,38 @@ dls_family_of_streams(int32_t device_type)
 
 /* --- rules ---------------------------------------------------------------- */
 
+/* The place of the first row that fits a cell. */
+static size_t
+find_rule(dls_family family, dls_producer_kind producer, dls_value value)
+{
+    const size_t last = sizeof rules / sizeof *rules - 1;
+    for (size_t i = 0; i < last; i++) {
+        if ((rules[i].family == family || rules[i].family == DLS_FAMILY_ANY)
+            && (rules[i].producer == producer || rules[i].producer == DLS_PRODUCER_ANY)
+            && (rules[i].value == value || rules[i].value == DLS_VALUE_ANY)) {
+            return i;
+        }
+    }
+    return last; /* it fits all */
+}
+
+/* The place of each cell's row, plus 1; 0: nobody has asked for it.  Any thread may
+ * write it, and all write the same. */
+static _Atomic uint8_t places[DLS_FAMILIES][DLS_PRODUCERS][DLS_VALUES];
+_Static_assert(sizeof rules / sizeof *rules < UINT8_MAX, "a place fits a byte");
+
 dls_sync_rule
 dls_sync_rule_find(dls_family family, dls_producer_kind producer, dls_value value)
 {
     assert(family < DLS_FAMILIES && producer < DLS_PRODUCERS && value < DLS_VALUES);
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if ((rules[i].family == family || rules[i].family == DLS_FAMILY_ANY)
-            && (rules[i].producer == producer || rules[i].producer == DLS_PRODUCER_ANY)
-            && (rules[i].value == value || rules[i].value == DLS_VALUE_ANY)) {
-            return (dls_sync_rule){(dls_argument)rules[i].argument,
-                                   (dls_task)rules[i].task};
-        }
+    _Atomic uint8_t *cell = &places[family][producer][value];
+    size_t place = atomic_load_explicit(cell, memory_order_relaxed);
+    if (place == 0) {
+        place = find_rule(family, producer, value) + 1;
+        atomic_store_explicit(cell, (uint8_t)place, memory_order_relaxed);
     }
-    assert(!"the last row fits all");
-    return (dls_sync_rule){DLS_OMIT, DLS_TASK_REFUSE};
+    return (dls_sync_rule){(dls_argument)rules[place - 1].argument,
+                           (dls_task)rules[place - 1].task};
 }
 
 /* --- actions -------------------------------------------------------------- */

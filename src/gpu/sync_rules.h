@@ -1,8 +1,8 @@
 /* The sync rules as pure functions: they find the row of gpu/sync_rules.def that fits,
  * and the action for its task (S2 to S14).
  *
- * No function here calls a driver, keeps state or can fail; all may be called from any
- * thread, with or without the GIL. */
+ * No function here calls a driver or can fail; all may be called from any thread, with
+ * or without the GIL. */
 #pragma once
 
 #include "abi/dlpack_abi.h"

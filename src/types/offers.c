@@ -445,13 +445,43 @@ find_ctable(search *s)
                                                                : 0;
 }
 
+/* Are attributes of the type's objects looked up in the usual way, and no code of a
+ * class is asked for those that are not there? */
+static bool
+has_usual_look_up(PyTypeObject *type)
+{
+    return (getattrofunc)(uintptr_t)PyType_GetSlot(type, Py_tp_getattro)
+           == PyObject_GenericGetAttr;
+}
+
+/* Has the class of this object surely no such attribute?  Only objects are asked whose
+ * attributes are looked up in the usual way: a class that lacks an attribute makes an
+ * exception, whose text costs more than the rest of an exchange. */
+static bool
+is_surely_absent(PyObject *obj, PyObject *name)
+{
+    PyObject *value = NULL;
+    if (!has_usual_look_up(Py_TYPE(obj))) {
+        return false;
+    }
+    int got = dls_get_optional(obj, name, &value);
+    Py_XDECREF(value);
+    if (got < 0) {
+        PyErr_Clear();
+    }
+    return got == 0;
+}
+
 bool
-dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan)
+dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
     PyObject *names[] = {state->names.exchange_api, state->names.exchange_api_old};
     const dl_exchange_api *shown = NULL;
     for (int i = 0; i < 2 && shown == NULL; i++) {
         PyObject *value = NULL;
+        if (plan->shown_table == NULL && is_surely_absent(obj, names[i])) {
+            continue;
+        }
         if (dls_get_optional((PyObject *)plan->type, names[i], &value) < 0) {
             PyErr_Clear();
             return false;
@@ -578,15 +608,6 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
         code = find_on_instance(state, obj, i, plan);
     }
     return code;
-}
-
-/* Are attributes of the type's objects looked up in the usual way, and no code of a
- * class is asked for those that are not there? */
-static bool
-has_usual_look_up(PyTypeObject *type)
-{
-    return (getattrofunc)(uintptr_t)PyType_GetSlot(type, Py_tp_getattro)
-           == PyObject_GenericGetAttr;
 }
 
 /* The refusal of a type's objects is kept where all that was looked at can be looked up

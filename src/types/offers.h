@@ -36,10 +36,11 @@ int dls_authored_find(dls_state *state, PyObject *obj, const PyTypeObject *enter
 dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
                                 const dls_authored *authored, PyTypeObject *type);
 
-/* Does the class of the plan show another C table now than when it was met?  Libraries
- * replace theirs at run time (TileLang that of torch), and give one to a class that had
- * none (torch-c-dlpack-ext).  Foreign code may run; no exception is left. */
-bool dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan);
+/* Does the class of the plan, which is that of obj, show another C table now than when
+ * it was met?  Libraries replace theirs at run time (TileLang that of torch), and give
+ * one to a class that had none (torch-c-dlpack-ext).  Foreign code may run; no
+ * exception is left. */
+bool dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan, PyObject *obj);
 
 /* The same as dls_plan_new, but a plan that offers nothing is returned: the caller
  * raises.  Such a plan says whether it may be kept. */
