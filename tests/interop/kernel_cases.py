@@ -169,7 +169,7 @@ def _ctypes(path: Path) -> SimpleNamespace:
 
     def of(function: Any) -> Callable[[Any], Any]:
         def call(x: Any) -> Any:
-            if str(x.dtype) != "float32":
+            if not str(x.dtype).endswith("float32"):  # torch says torch.float32
                 raise TypeError(f"x has dtype {x.dtype}, not float32")
             return function(x.data_ptr(), x.size)
 
@@ -212,7 +212,7 @@ def upgraded(f: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     def change(x: Any, place: str) -> Any:
         return make(x, **options)
 
-    return lambda *args: f(*replace([*args], is_argument, change, "arguments"))
+    return lambda *args: f(*replace([*args], is_argument, change, "arguments", {}))
 
 
 WAYS: dict[str, Way] = {"bare": bare, "upgrade": upgraded, "kernel": dlshim.kernel}
