@@ -226,6 +226,7 @@ CURED = {
     "flag": "its ``{}`` is true",
     "method": "has ``{}``",
     "view": "has a ``{}`` that can be exported",
+    "held": "has a ``{}`` that shows the elements which the object says it has",
     "type": "is of a type ``{}``",
 }
 
