@@ -76,16 +76,21 @@ int dls_ctable_device(const dls_plan *plan, PyObject *obj, dl_device *device);
 
 /* --- what a refusal is about (signature.c) -------------------------------- */
 
-/* Is the pending exception a TypeError of this object, and not of the signature of its
- * type's __dlpack__?  So it is where the signature takes max_version, or another object
- * of the type has taken it.  False where nothing tells.  A fatal exception of the
- * look-up takes the place of the pending one. */
-bool dls_refused_by_object(const dls_exchange *x);
+typedef enum {
+    /* Its class knows: what is refused is learned.  So it is of all but a TypeError,
+     * and where nothing tells. */
+    DLS_REFUSED_KEYWORDS,
+    /* This one object knows: the signature takes max_version, or another object of the
+     * type has taken it, but this one may pass the call on to an array that does not.
+     */
+    DLS_REFUSED_OBJECT,
+    /* No other keywords will do: the TypeError is of a class of the library's own, as
+     * ArrowTypeError, and the method itself takes max_version, by its name. */
+    DLS_REFUSED_DATA
+} dls_refusal;
 
-/* Is it about the data, so that no other keywords will do?  by_object: as above.  It is
- * of a class of its library's own (ArrowTypeError); what a call does not take is
- * refused by TypeError itself. */
-bool dls_error_is_of_data(bool by_object);
+/* Of the pending exception.  A fatal exception of the look-up takes its place. */
+dls_refusal dls_refusal_of(const dls_exchange *x);
 
 /* --- attempts ------------------------------------------------------------- */
 

@@ -94,8 +94,7 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
 /* The keywords to drop after a refusal (N2); for what is no TypeError, the stream is
  * among them unless it is None.  Where the value of the stream could be refused, None
  * was refused as well.
- * - TypeError: every keyword.  One about the data: the stream (by_object:
- *   dls_refused_by_object).
+ * - TypeError: every keyword; one about the data: the stream.
  * - BufferError or RuntimeError after copy=True that the type never accepted: copy
  *   alone.
  * - NotImplementedError, ValueError, OverflowError, AssertionError: max_version and
@@ -104,12 +103,12 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
  *   they cannot sync. */
 static unsigned
 refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *values,
-                 dls_producer_kind kind, bool by_object)
+                 dls_producer_kind kind, dls_refusal refusal)
 {
     unsigned open = form & ~(unsigned)dls_plan_learned(x->plan).taken;
     unsigned stream = values->stream != Py_None ? form & DLS_ASK_STREAM : 0;
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
-        return dls_error_is_of_data(by_object) ? stream : form;
+        return refusal == DLS_REFUSED_DATA ? stream : form;
     }
     /* dlshim copies if the producer does not. */
     if ((open & DLS_ASK_COPY) && x->request.copy == 1
@@ -217,12 +216,13 @@ static bool
 note_refusal(const dls_exchange *x, form_walk *walk, const dls_call_values *values,
              dls_producer_kind kind)
 {
-    bool by_object = dls_refused_by_object(x);
+    dls_refusal refusal = dls_refusal_of(x);
     bool type_error = PyErr_ExceptionMatches(PyExc_TypeError);
-    unsigned now = refused_keywords(x, walk->tried, values, kind, by_object);
+    unsigned now = refused_keywords(x, walk->tried, values, kind, refusal);
     bool of_stream = (now & DLS_ASK_STREAM) && values->stream != Py_None
                      && (!type_error || (walk->learned.taken & DLS_ASK_STREAM));
-    bool of_type = type_error && !of_stream && !(by_object && (now & DLS_ASK_VERSION));
+    bool of_object = refusal != DLS_REFUSED_KEYWORDS && (now & DLS_ASK_VERSION);
+    bool of_type = type_error && !of_stream && !of_object;
     walk->of_value = may_refuse_value(walk->tried, values);
     walk->refused |= now;
     walk->learnable &= of_type || dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL);

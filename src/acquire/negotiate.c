@@ -99,13 +99,13 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
 
 /* After attempt i of __dlpack__ on the host failed: may the next form still do?  A
  * BufferError is about the data, unless it refuses the legacy generation and the
- * versioned one is next; so may be a TypeError (by_object: dls_refused_by_object). */
+ * versioned one is next; so may be a TypeError (dls_refusal_of). */
 static bool
-may_try_form(int i, bool legacy_first, bool by_object)
+may_try_form(int i, bool legacy_first, dls_refusal refusal)
 {
     dls_error_kind kind = dls_error_class();
     bool last = i == 2 || (i == 1 && !PyErr_ExceptionMatches(PyExc_TypeError));
-    bool of_data = dls_error_is_of_data(by_object) && (i > 0 || !legacy_first);
+    bool of_data = refusal == DLS_REFUSED_DATA && (i > 0 || !legacy_first);
     return !last && !of_data
            && (kind == DLS_ERROR_STEP
                || (kind == DLS_ERROR_BUFFER && i == 0 && legacy_first));
@@ -124,11 +124,13 @@ try_dlpack(dls_exchange *x)
         if (got == DLS_ATTEMPT_GOT) {
             learn(x, DLS_PROTOCOL_DLPACK, forms[i]);
         }
-        bool by_object = got == DLS_ATTEMPT_RAISED && dls_refused_by_object(x);
-        if (got != DLS_ATTEMPT_RAISED || !may_try_form(i, legacy_first, by_object)) {
+        dls_refusal refusal = got == DLS_ATTEMPT_RAISED ? dls_refusal_of(x)
+                                                        : DLS_REFUSED_KEYWORDS;
+        if (got != DLS_ATTEMPT_RAISED || !may_try_form(i, legacy_first, refusal)) {
             return got;
         }
-        x->refused_otherwise |= by_object && (forms[i] & DLS_ASK_VERSION);
+        x->refused_otherwise |= refusal != DLS_REFUSED_KEYWORDS
+                                && (forms[i] & DLS_ASK_VERSION);
         dls_error_keep(x);
     }
 }

@@ -37,21 +37,29 @@ is_parameter(PyObject *code, Py_ssize_t count, PyObject *keyword)
     return found;
 }
 
-/* Does the function take the keyword, by name or by `**kwargs`?  Functions of Python
- * and of Cython have a code object.  False where nothing tells. */
-static bool
-names_keyword(PyObject *function, PyObject *keyword)
+/* How a function takes a keyword. */
+typedef enum {
+    TAKES_NOT,  /* the signature does not take it */
+    TAKES_NAME, /* a parameter has its name */
+    TAKES_ANY,  /* `**kwargs` takes it, and may pass it on */
+    NOT_TOLD    /* the function has no code object, as most in C */
+} how_taken;
+
+/* Functions of Python and of Cython have a code object. */
+static how_taken
+how_it_takes(PyObject *function, PyObject *keyword)
 {
     PyObject *code = PyObject_GetAttrString(function, "__code__");
     if (code == NULL) {
-        return false;
+        return NOT_TOLD;
     }
     Py_ssize_t count = (Py_ssize_t)number_in(code, "co_argcount")
                        + (Py_ssize_t)number_in(code, "co_kwonlyargcount");
-    bool found = (number_in(code, "co_flags") & VARKEYWORDS)
-                 || is_parameter(code, count, keyword);
+    how_taken how = is_parameter(code, count, keyword)          ? TAKES_NAME
+                    : number_in(code, "co_flags") & VARKEYWORDS ? TAKES_ANY
+                                                                : TAKES_NOT;
     Py_DECREF(code);
-    return found;
+    return how;
 }
 
 /* Has another object of the type taken max_version?  What is on an instance says
@@ -67,28 +75,39 @@ took_version(const dls_plan *plan)
     return taken && !plan->on_instance;
 }
 
-bool
-dls_refused_by_object(const dls_exchange *x)
+/* How the object's own __dlpack__ takes max_version.  No exception is left but a fatal
+ * one. */
+static how_taken
+how_version_is_taken(const dls_exchange *x)
 {
     const dls_plan *plan = x->plan;
-    if (!PyErr_ExceptionMatches(PyExc_TypeError) || took_version(plan)) {
-        return PyErr_ExceptionMatches(PyExc_TypeError);
-    }
-    PyObject *refusal = dls_error_take();
     PyObject *method = plan->name != NULL ? PyObject_GetAttr(x->source, plan->name)
                                           : Py_NewRef(plan->method);
-    bool takes = method != NULL && names_keyword(method, x->state->names.max_version);
+    how_taken how = method != NULL ? how_it_takes(method, x->state->names.max_version)
+                                   : NOT_TOLD;
     Py_XDECREF(method);
-    if (dls_error_forget() < 0) {
-        Py_XDECREF(refusal);
-        return false;
-    }
-    dls_error_restore(refusal);
-    return takes;
+    (void)dls_error_forget();
+    return how;
 }
 
-bool
-dls_error_is_of_data(bool by_object)
+dls_refusal
+dls_refusal_of(const dls_exchange *x)
 {
-    return by_object && PyErr_Occurred() != PyExc_TypeError;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
+        return DLS_REFUSED_KEYWORDS;
+    }
+    bool is_own = PyErr_Occurred() != PyExc_TypeError;
+    bool took = took_version(x->plan);
+    PyObject *error = dls_error_take();
+    how_taken how = how_version_is_taken(x);
+    if (PyErr_Occurred() != NULL) {
+        Py_XDECREF(error);
+        return DLS_REFUSED_KEYWORDS;
+    }
+    dls_error_restore(error);
+    if (is_own && (how == TAKES_NAME || (how == NOT_TOLD && took))) {
+        return DLS_REFUSED_DATA;
+    }
+    return took || how == TAKES_NAME || how == TAKES_ANY ? DLS_REFUSED_OBJECT
+                                                         : DLS_REFUSED_KEYWORDS;
 }

@@ -199,7 +199,9 @@ def check_a_refusal_of_the_data_is_no_refusal_of_the_version(drv: Any) -> None:
         with pytest.raises(BufferError, match="no dtype of DLPack") as error:
             exported(cls(inner), **named, **MODERN)
         assert error.value.__cause__ is inner.failure
-        assert all("max_version" in asked for asked in inner.keywords), inner.keywords
+        # A method that takes any keyword may pass on what the array in it does not take.
+        in_full = all("max_version" in asked for asked in inner.keywords)
+        assert in_full or base is Forwarding, inner.keywords
         caps.close_accounts()
 
 
