@@ -123,10 +123,20 @@ def long_name(name: str) -> str:
     return _SHORT[letters] + name[len(letters) :] if short else _OTHER_NAMES.get(name, name)
 
 
+#: OpenVINO's words for elements, beside those of letters and bits.
+_ELEMENTS = {*_OTHER_NAMES, "nf4", "f4e2m1", "string"}
+
+
 def element_type(x: Any) -> str | None:
-    """The name of the elements of an object that has ``get_element_type`` (OpenVINO's)."""
+    """The name of the elements of an object that has ``get_element_type``, as OpenVINO's have.
+
+    None: it is none of OpenVINO's words.
+    """
     name = x.get_element_type().get_type_name()
-    return long_name(name) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return None
+    known = long_name(name)
+    return known if name in _ELEMENTS or known != name else None
 
 
 def dtype_name(value: Any) -> Any:

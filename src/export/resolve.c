@@ -737,13 +737,15 @@ check_bools(const dls_exchange *x, const dls_resolved *resolved)
         return 0;
     }
     bool compares = strcmp(dls_cure_array(x->state, x->source), "x") == 0;
+    bool is_tensor = Py_IS_TYPE(x->source, x->state->tensor_type);
     return dls_refuse(
         x->state, DLS_EBUFFER, x->source,
         "reinterpret=\"bool\" needs bytes that are 0 or 1, and one is %d; pass %s "
-        "instead",
+        "instead%s",
         (int)found,
         compares ? "(x != 0)"
-                 : "numpy.asarray(dlshim.from_dlpack(x, reinterpret=\"uint8\")) != 0");
+                 : "numpy.asarray(dlshim.from_dlpack(x, reinterpret=\"uint8\")) != 0",
+        is_tensor ? " (if x is a capsule, make it anew)" : "");
 }
 
 /* Options, flags or a request say more than the layout. */

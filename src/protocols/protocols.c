@@ -1,4 +1,4 @@
-/* The table of the older protocols, and the one entry to their readers.
+/* The table of the protocols that describe memory, and the one entry to their readers.
  * Called by acquire/, with the GIL.
  * Tests: tests/core/test_ways_in.py. */
 #include "protocols/protocols.h"

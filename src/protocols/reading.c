@@ -114,8 +114,8 @@ dtype_from_any(dls_state *state, PyObject *value, dl_dtype *dtype)
 }
 
 /* The dtype that obj.dtype.type.__name__ (which costs NumPy less), obj.dtype.name or
- * obj.dtype itself spells, if it is one that the protocols have no word for: the others
- * they would have said.  Results as above; what raises has no name. */
+ * obj.dtype itself spells.  Only one counts for which the protocols have no word; any
+ * other one they would have said.  Results as above; what raises has no name. */
 static int
 find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
 {
@@ -138,8 +138,9 @@ find_named_dtype(const dls_reading *reading, dl_dtype *dtype)
     return got > 0 && !dls_dtype_has_kind(*dtype);
 }
 
-/* The object has get_element_type: OpenVINO's constants, whose buffer shows float16 as
- * integers and elements below 8 bits as bytes, more of them than there are. */
+/* The object has get_element_type, as OpenVINO's constants: their buffer shows float16
+ * as integers, and elements below 8 bits as bytes, more of them than there are.  A word
+ * that is none of OpenVINO's tells nothing. */
 static int
 set_told_dtype(dls_reading *reading)
 {
@@ -159,10 +160,11 @@ set_told_dtype(dls_reading *reading)
         *dtype = own.code == dl_kDLBool ? *dtype : own; /* any byte may be a true one */
     }
     else {
-        PyObject *cure = dls_cure_find(reading->state, reading->obj);
-        code = dls_reading_fail(reading, "its elements are %U, and it shows others; %V",
-                                name, cure, "convert it with its own library first");
-        Py_XDECREF(cure);
+        code = dls_reading_fail_option(
+            reading,
+            "its elements are %U, and it shows others; convert it with its own library "
+            "first, or take what it shows with reinterpret= and a dtype of %d bits",
+            name, (int)(8 * reading->itemsize));
     }
     Py_DECREF(name);
     return code;
@@ -178,15 +180,18 @@ dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
     dl_dtype *dtype = &reading->acquired->tensor.dtype;
     reading->itemsize = itemsize;
     *dtype = said;
+    if (reading->request->has_dtype) {
+        return 0; /* reinterpret= has the last word */
+    }
     if (reading->tells_elements) {
         return set_told_dtype(reading);
     }
-    if (itemsize > WORDLESS || reading->is_known || reading->request->has_dtype) {
+    if (itemsize > WORDLESS || reading->is_known) {
         return 0;
     }
     int got = find_named_dtype(reading, &own);
     if (got <= 0 || dls_dtype_itemsize(own, true) != itemsize) {
-        return got;
+        return got < 0 ? -1 : 0;
     }
     if (own.bits < 8) {
         char text[48];
@@ -198,6 +203,12 @@ dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
     }
     *dtype = own;
     return 0;
+}
+
+static bool
+is_among(char kind, const char *kinds)
+{
+    return kind != '\0' && strchr(kinds, kind) != NULL;
 }
 
 int
@@ -217,6 +228,14 @@ dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize)
                        : kind == 'f' ? DLS_DTYPE_FLOAT
                                      : DLS_DTYPE_UNKNOWN;
         dtype = (dl_dtype){code, 8, bytes};
+        if (code == DLS_DTYPE_UNKNOWN && !is_among(kind, "biuV")
+            && !reading->request->has_dtype) {
+            return dls_reading_fail_option(
+                reading,
+                "element kind '%c' is not known, and its dtype has no name that is; "
+                "name a dtype of %d bits with reinterpret=",
+                kind >= ' ' && kind <= '~' ? kind : '?', (int)(8 * itemsize));
+        }
     }
     else if (dtype.bits < 8) {
         acquired->flags |= DL_FLAG_SUBBYTE_PADDED;
@@ -242,12 +261,6 @@ static const struct {
     {"t", "its elements are bit fields, which DLPack has no dtype for: unpack them to "
           "bytes first, e.g. numpy.unpackbits(%s)"},
 };
-
-static bool
-is_among(char kind, const char *kinds)
-{
-    return kind != '\0' && strchr(kinds, kind) != NULL;
-}
 
 static int
 refuse_kind(const dls_reading *reading, char kind)

@@ -54,7 +54,6 @@ typedef enum {
     X(to_numpy, "to_numpy")                                     \
     X(columns, "columns")                                       \
     X(column_names, "column_names")                             \
-    X(to_table, "to_table")                                     \
     X(get_element_type, "get_element_type")                     \
     X(mro, "__mro__")                                           \
     X(dict, "__dict__")                                         \

@@ -241,34 +241,40 @@ find_library(search *s)
     return PyErr_Occurred() == NULL ? 0 : -1;
 }
 
+/* Is there such an attribute on the type, other than None?  1, 0, or -1 with an
+ * exception. */
+static int
+is_on_type(search *s, PyObject *name)
+{
+    PyObject *value = NULL;
+    Py_ssize_t at = find_in_mro(s, name, &value);
+    bool is_there = at >= 0 && value != Py_None;
+    Py_XDECREF(value);
+    return at == FAILED ? -1 : is_there;
+}
+
 /* Is it known that Arrow would give a table (C10)?  Making one may run a query, or copy
- * all that the object has. */
+ * all that the object has.  An object that gives Arrow's array, and not only a stream,
+ * has it. */
 static int
 find_no_column(search *s)
 {
     dls_plan *plan = s->plan;
-    PyObject *const names[] = {s->state->names.columns, s->state->names.column_names,
-                               s->state->names.to_table};
-    bool is_asked = false;
-    for (int i = DLS_PROTOCOL_ARROW_DEVICE_ARRAY; i <= DLS_PROTOCOL_ARROW_STREAM; i++) {
-        is_asked = is_asked || dls_plan_offers(plan, (dls_protocol)i);
+    bool streams = dls_plan_offers(plan, DLS_PROTOCOL_ARROW_STREAM)
+                   && !dls_plan_offers(plan, DLS_PROTOCOL_ARROW_ARRAY);
+    if (!streams) {
+        return 0;
     }
-    if (is_asked && dls_library_holds_array(s->mro)) {
+    if (dls_library_holds_array(s->mro)) {
         plan->no_column = "it holds an array, and makes a table of it for Arrow";
+        return 0;
     }
-    for (size_t i = 0; is_asked && i < sizeof names / sizeof *names; i++) {
-        PyObject *value = NULL;
-        Py_ssize_t at = find_in_mro(s, names[i], &value);
-        bool has = at >= 0 && value != Py_None;
-        Py_XDECREF(value);
-        if (at == FAILED) {
-            return -1;
-        }
-        if (has && plan->no_column == NULL) {
-            plan->no_column = "it has fields or columns, each with memory of its own";
-        }
+    int got = is_on_type(s, s->state->names.columns);
+    got = got == 0 ? is_on_type(s, s->state->names.column_names) : got;
+    if (got > 0) {
+        plan->no_column = "it has fields or columns, each with memory of its own";
     }
-    return PyErr_Occurred() == NULL ? 0 : -1;
+    return got < 0 || PyErr_Occurred() != NULL ? -1 : 0;
 }
 
 static int

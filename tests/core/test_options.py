@@ -457,6 +457,14 @@ def test_T7_what_is_no_bytes_of_the_host_called_bool_is_not_looked_at():
     assert dlshim.from_dlpack(elsewhere, reinterpret="bool", stream=-1).dtype == "bool"
 
 
+def test_bytes_of_a_capsule_that_are_called_bool():
+    """It is used up, so the cure needs another one."""
+    capsule = dlshim.to_capsule(bytearray(b"\x00\x02"))
+    with pytest.raises(BufferError, match="if x is a capsule, make it anew") as error:
+        dlshim.from_dlpack(capsule, reinterpret="bool")
+    assert "numpy.asarray(dlshim.from_dlpack(x" in str(error.value)
+
+
 @pytest.mark.parametrize("make", [
     lambda np: np.array([0, 255], "uint8"), lambda np: np.array([0, -1], "int8"),
     lambda np: np.uint8(255), lambda np: b"\0\xff", lambda np: masked(0, 255),
