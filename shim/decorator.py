@@ -336,8 +336,9 @@ def _change(
 ) -> Any:
     """Change a class: first all its new members are made, and then they are set.
 
-    They are set under the lock, so that no other change and no fork comes in between.  Code of a
-    metaclass never runs under the lock: it may want a lock for which a fork waits.
+    They are set under the lock, so that no other change and no fork comes in between.  Where a
+    metaclass has code of its own for that, the lock is not taken: the code may want a lock which a
+    forking thread has.
     """
     lock = changing if _has_plain_metaclass(cls) else nullcontext()
     done = False

@@ -75,8 +75,7 @@ enum {
     DLS_ECOPY = -5,    /* CopyRequiredError: copy=False, but one is needed */
     DLS_ERUNTIME = -6, /* RuntimeError: a device reports an error of the program */
     DLS_EOPTION = -7,  /* BufferError: the text names an option of upgrade that helps */
-    /* BufferErrors for which an option may help: whoever needs the driver knows which.
-     */
+    /* BufferErrors; the caller that needs the driver adds the option that helps. */
     DLS_ENODRIVER = -8, /* there is no driver, or it has no device */
     DLS_ECAPTURE = -9   /* a graph capture is running */
 };
