@@ -40,6 +40,9 @@ HEED = (
     "test_T8_the_words_decide_for_a_consumer_that_does_not_heed_the_flag"
 )
 WRAPPED = "tests/interop/test_torch.py::test_the_cures_of_a_read_only_wrapper_work"
+WAYS_IN = "tests/core/test_ways_in.py::test_T7_"
+MORE_ELEMENTS = WAYS_IN + "a_buffer_that_shows_more_elements_than_there_are_is_refused"
+ANY_LETTER = WAYS_IN + "a_kind_of_a_registered_dtype_may_have_any_letter"
 DEVICE = "tests/device/test_cures.py::"
 NO_DRIVER = "tests/device/test_loading.py::test_the_cure_of_a_missing_driver_works"
 EVENTS = "tests/device/test_arrow_events.py::"
@@ -62,6 +65,8 @@ CURED: dict[str, str] = {
     "its elements are Python objects": TYPED_IN,
     "its elements are bit fields": TYPED_IN,
     "how many elements are in a byte is not said": TYPED_IN,
+    "and it shows others; convert it": MORE_ELEMENTS,
+    "and its dtype has no name that is": ANY_LETTER,
     "no code for; convert them with": TYPED_IN,
     "no code for; pass their bytes": TYPED_IN,
     ", or name a dtype of the same width, such as": TYPED_IN,
