@@ -82,7 +82,7 @@ def _xarray(x: Any) -> str | None:
     if not hasattr(x, "data_vars"):
         if not hasattr(type(x), "data"):
             return None
-        # What is computed in chunks, by dask for example, is computed by this.
+        # An array of dask has chunks, and is computed by this.
         return instead(array("x") if getattr(x, "chunks", None) else "x.data")
     kinds = {each.dtype for each in x.data_vars.values()}
     whole = next((each for each in ("to_dataarray", "to_array") if hasattr(type(x), each)), None)

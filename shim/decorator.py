@@ -341,15 +341,14 @@ def _change(
     forking thread has.
     """
     lock = changing if _has_plain_metaclass(cls) else nullcontext()
-    done = False
-    while not done:
+    while True:
         with lock:
             seen = _changes_of(cls)
         made = _members(cls, inner, array, fill, from_dlpack)
         with lock:
-            done = _changes_of(cls) == seen  # else another thread was quicker
-            if done:
+            if _changes_of(cls) == seen:  # else another thread was quicker
                 _set_members(cls, made)
+                break
     return abc.update_abstractmethods(cls)
 
 

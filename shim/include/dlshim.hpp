@@ -246,7 +246,7 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
         hold(tensor);
         return true;
     }
-    /* What was here goes last: its deleter may run Python, which may come back to this object. */
+    /* The memory of before goes last: its deleter may run Python, which may come back to this object. */
     void hold(struct DLManagedTensorVersioned *tensor) {
         struct DLManagedTensorVersioned *before = tensor_;
         tensor_ = tensor;

@@ -89,7 +89,7 @@ typedef enum {
     DLS_REFUSED_DATA
 } dls_refusal;
 
-/* Of the pending exception.  A fatal exception of the look-up takes its place. */
+/* Judge the pending exception.  A fatal exception of the look-up takes its place. */
 dls_refusal dls_refusal_of(const dls_exchange *x);
 
 /* --- attempts ------------------------------------------------------------- */

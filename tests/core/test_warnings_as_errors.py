@@ -13,6 +13,7 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles.asking import ASKINGS, tells, versioned
+from doubles.delegating import Forwarding
 from doubles.older import InterfaceOnly
 from doubles.producers import P1, Array, InC, masquerade
 
@@ -63,19 +64,6 @@ class WithInterface(Deprecating):
     def __array_interface__(self) -> Any:
         entries = {"shape": (2, 3), "typestr": "<f4", "data": (self.element_zero, False)}
         return entries | {"version": 3}
-
-
-class Forwarding:
-    """A class of a user's that passes on what it is asked."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def __dlpack__(self, **asked: Any) -> Any:
-        return self.inner.__dlpack__(**asked)
-
-    def __dlpack_device__(self) -> Any:
-        return self.inner.__dlpack_device__()
 
 
 def in_c(cls: type) -> type:

@@ -17,6 +17,7 @@ from device.scene import Scene
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles.capsules import READ_ONLY
+from doubles.delegating import Forwarding
 from drivers import ALL_LIVE, checks, run_checks
 
 LIVE = ("9.2", "12.2", "13.0", "hip5", "hip7")
@@ -42,17 +43,6 @@ class Old(New):
 
 
 HELD = {"new": New, "old": Old, "bare": fake.NoKw}
-
-
-class Forwarding:
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def __dlpack__(self, **asked: Any) -> Any:
-        return self.inner.__dlpack__(**asked)
-
-    def __dlpack_device__(self) -> Any:
-        return self.inner.__dlpack_device__()
 
 
 class Named(Forwarding):
