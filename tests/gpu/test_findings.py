@@ -154,6 +154,9 @@ def test_no_memory_is_lost(gpu: Device) -> None:
 def test_there_and_back(gpu: Device) -> None:
     numbers = memoryview((C.c_int32 * WORDS)(*range(WORDS)))
     there = dlshim.from_dlpack(numbers, device="cuda:0")
+    # Memory that was just given back may be used again: it must not hold these numbers already.
+    others = memoryview((C.c_int32 * WORDS)(*[-2] * WORDS))
+    assert len([dlshim.from_dlpack(others, copy=True) for _ in range(8)]) == 8
     back = caps.take(dlshim.upgrade(there, device="cpu").__dlpack__(**VERSIONED))
     assert back.values() == list(range(WORDS))
     assert back.view.device == (1, 0)
