@@ -169,7 +169,7 @@ def _ctypes(path: Path) -> SimpleNamespace:
 
     def of(function: Any) -> Callable[[Any], Any]:
         def call(x: Any) -> Any:
-            if not str(x.dtype).endswith("float32"):  # torch says torch.float32
+            if "float32" not in str(x.dtype):  # torch and Warp say more
                 raise TypeError(f"x has dtype {x.dtype}, not float32")
             return function(x.data_ptr(), x.size)
 
