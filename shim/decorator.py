@@ -323,7 +323,8 @@ def _for_subclasses(cls: type, own: Any) -> Any:
 def _has_plain_metaclass(cls: type) -> bool:
     """Whether members of the class are read and set without code of its metaclass."""
     meta = type(cls)
-    return meta.__setattr__ is type.__setattr__ and meta.__getattribute__ is type.__getattribute__
+    plain = meta.__setattr__ is type.__setattr__ and meta.__getattribute__ is type.__getattribute__
+    return plain and not any(hasattr(meta, name) for name in OWN)  # a property has a setter
 
 
 def _changes_of(cls: type) -> list[Any]:
@@ -347,8 +348,12 @@ def _change(
         made = _members(cls, inner, array, fill, from_dlpack)
         with lock:
             if _changes_of(cls) == seen:  # else another thread was quicker
-                _set_members(cls, made)
+                refused = _set_members(cls, made)
                 break
+    if refused is not None:
+        raise TypeError(
+            f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
+        ) from refused
     return abc.update_abstractmethods(cls)
 
 
@@ -381,7 +386,8 @@ def _members(
     return put | put[METHODS].make_tables(from_dlpack or of_class(cls), members)
 
 
-def _set_members(cls: Any, made: dict[str, Any]) -> None:
+def _set_members(cls: Any, made: dict[str, Any]) -> Exception | None:
+    """Set all or none; return the error of a class that cannot be changed."""
     before = vars(cls).copy()
     try:
         if cls is Producer or cls is Tensor:
@@ -397,9 +403,8 @@ def _set_members(cls: Any, made: dict[str, Any]) -> None:
                 type.__setattr__(cls, name, before[name])
         if not isinstance(error, (TypeError, AttributeError)):
             raise
-        raise TypeError(
-            f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
-        ) from error
+        return error
+    return None
 
 
 @overload

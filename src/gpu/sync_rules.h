@@ -14,8 +14,8 @@
 #define DLS_CAPTURE_REFUSAL                                                       \
     "a graph capture is running, and this export would break it; export outside " \
     "the capture"
-/* What is said after it of a sync, which a consumer on the capturing stream does not
- * need inside the capture.  A copy is refused there in any case. */
+/* The options that follow it where a sync is refused: inside the capture a consumer on
+ * the capturing stream needs none.  A copy is refused there in any case. */
 #define DLS_CAPTURE_OPTIONS                                                       \
     ", or, for work inside it, give the capturing stream both as stream= and as " \
     "producer_stream=, or stream=-1"

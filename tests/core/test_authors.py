@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import array
+import contextlib
 import copy
 import dataclasses
 import enum
@@ -21,6 +22,7 @@ import threading
 import types
 import typing
 import weakref
+from unittest import mock
 
 import pytest
 
@@ -911,6 +913,46 @@ def test_one_class_is_decorated_in_several_threads():
             assert memory_of(cls()) == [[0, 1, 2], [3, 4, 5]]
 
         together(work, threads=4, rounds=1, interval=1e-6)
+
+
+def test_no_code_of_a_metaclass_runs_under_the_lock():
+    """It may want a lock which a forking thread has."""
+    ran = []
+
+    def note(value=None):
+        ran.append(dlshim.locks.changing._is_owned())
+        return value
+
+    class ByProperty(type):
+        __dlpack__ = property(lambda cls: note(), lambda cls, value: note())
+
+    class ByRepr(type):
+        def __repr__(cls):
+            return note("a class")
+
+    class Own(metaclass=ByProperty):
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with contextlib.suppress(TypeError):
+        dlshim.producer(Own)
+    seen = len(ran)
+
+    class Refuses(metaclass=ByRepr):
+        def __dlpack__(self, **_):
+            raise BufferError
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    with mock.patch("dlshim.decorator.setattr", refusing, create=True):
+        with pytest.raises(TypeError, match="a class cannot be changed"):
+            dlshim.producer(Refuses)
+    assert seen and len(ran) > seen and not any(ran)
+
+
+def refusing(*_):
+    raise AttributeError("it may not be set")
 
 
 def test_two_threads_in_the_own_method_of_one_object():

@@ -15,6 +15,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import child, gil, producers
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
+from doubles.delegating import Forwarding
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
     EDITIONS,
@@ -166,19 +167,6 @@ def test_N1_one_objects_typeerror_does_not_cost_its_type_the_flag():
         assert dlshim.from_dlpack(good).readonly
         with versioned(dlshim.upgrade(good)) as imported:
             assert imported.view.flags & caps.READ_ONLY
-
-
-class Forwarding:
-    """A class of a user's, which holds arrays of several generations."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __dlpack__(self, **asked):
-        return self.inner.__dlpack__(**asked)
-
-    def __dlpack_device__(self):
-        return self.inner.__dlpack_device__()
 
 
 class NamesKeywords(Forwarding):
