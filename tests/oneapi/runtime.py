@@ -121,7 +121,9 @@ class Gate:
     """A kernel that stays unfinished in a queue until somebody opens the gate, and then writes.
 
     Host code that is to run behind the kernel must wait for it to have started: the thread that
-    waits for another queue would else pick it up itself, and never return.
+    waits for another queue would else pick it up itself, and never return. A thread of the gate's
+    own waits for the kernel, and so runs it where the runtime has no worker awake: now and then
+    the worker sleeps on, and then no kernel starts until somebody waits for it.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -134,6 +136,7 @@ class Gate:
         self._gate[:] = 0
         self._view[:] = OLD
         self._watchdog = threading.Timer(PATIENCE, self._give_up)
+        self._runner = threading.Thread(target=queue.wait)
         self.gave_up = False
 
     def _give_up(self) -> None:
@@ -147,15 +150,18 @@ class Gate:
         self._watchdog.start()
         kernel = self._kernel(self.queue, "write_behind_gate")
         self.queue.submit_async(kernel, [self._flags, self.memory], [1])
+        self._runner.start()
         while self._gate[0] == 0 and not self.gave_up:
             time.sleep(0.0005)
-        assert self._gate[0] == 1, "the kernel does not start"
+        if self.gave_up:
+            self.__exit__()
+            raise AssertionError("the kernel does not start")
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.open()
         self._watchdog.cancel()
-        self.queue.wait()
+        self._runner.join()
 
     @property
     def is_open(self) -> bool:
