@@ -1,7 +1,8 @@
-"""A drawing of the folders of src/, made from their #include lines.
+"""The folders of src/ and their files, as their #include lines and their first comments say them.
 
 ``.. dlshim-layers::`` draws a box for each folder, and an arrow to each folder that it includes
 from. An arrow that others imply is left out. ``python docs/_ext/source_tree.py`` prints the arrows.
+``.. dlshim-files:: core`` lists the files of a folder, each with the first sentence of its comment.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from pathlib import Path
 
 from docutils import nodes
+from file_heads import files, sources
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -17,10 +19,6 @@ Graph = dict[str, set[str]]
 SRC = Path(__file__).resolve().parents[2] / "src"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(\w+)/', re.M)
 WIDTH, HEIGHT, COLUMN, ROW = 150, 40, 380, 74
-
-
-def sources(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.suffix in (".c", ".h", ".def")]
 
 
 def include_graph(src: Path) -> Graph:
@@ -125,6 +123,22 @@ def text(src: Path) -> str:
     )
 
 
+class Files(SphinxDirective):
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        folder = SRC / self.arguments[0]
+        found = nodes.bullet_list()
+        for names, sentence in files(folder):
+            line = nodes.paragraph()
+            for name in names:
+                self.env.note_dependency(str(folder / name))
+                line += [nodes.Text(", ")] * bool(line.children) + [nodes.literal("", name)]
+            line += nodes.Text(f": {sentence}.")
+            found += nodes.list_item("", line)
+        return [found]
+
+
 class Layers(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         for path in SRC.rglob("*"):
@@ -137,6 +151,7 @@ class Layers(SphinxDirective):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("dlshim-layers", Layers)
+    app.add_directive("dlshim-files", Files)
     return {"parallel_read_safe": True}
 
 

@@ -1,4 +1,4 @@
-"""docs/architecture.rst names every folder, every file and every shared thing, as they are.
+"""docs/architecture.rst shows every folder and file, docs/threads.rst every shared thing.
 
 Who writes what is shared is told by the compiler: in a copy of src/ each member and each variable
 of the table is `const`. What is then refused is a write; so is an address that is given to
@@ -7,19 +7,25 @@ anything that may write, unless it is a function of the thing's own file.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from project.tree import LAYERS, ROOT, SRC, absent, compiler, without_comments
 
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+file_heads: Any = importlib.import_module("file_heads")
+
 PAGE = ROOT / "docs" / "architecture.rst"
+SHARED = ROOT / "docs" / "threads.rst"
 
 # ---- folders and files ----------------------------------------------------------------------
 
@@ -35,56 +41,51 @@ def sections(page: str) -> dict[str, str]:
     return dict(zip(parts[1::2], texts, strict=True))
 
 
-def items(section: str) -> list[tuple[list[str], str]]:
-    """(files, what they do) of each line "* ``copy.h``, ``copy.c``: the copy of host memory."."""
-    lines = re.findall(r"^\* ((?:``[\w.]+``(?:, )?)+): (\S.*)$", section, re.M)
-    return [(re.findall(r"``([\w.]+)``", names), text) for names, text in lines]
-
-
-def faults(page: str, tree: dict[str, set[str]]) -> list[str]:
-    """What the page says otherwise than a tree of folders and their files."""
+def faults(page: str, src: Path) -> list[str]:
+    """What of the folders of a tree the page does not show, or shows in another order."""
     told = sections(page)
+    tree = {folder.name for folder in src.iterdir() if folder.is_dir()}
     found = [] if list(told) == [name for name in LAYERS if name in tree] else ["order of folders"]
-    for folder, files in tree.items():
-        text = told.get(folder, "")
-        named = [name for names, _ in items(text) for name in names]
-        lost = len(re.findall(r"^\* ", text, re.M)) - len(items(text))
-        found += [f"{folder}: {lost} lines that are no item"] * bool(lost)
-        found += [
-            f"{folder}/{name} is named {named.count(name)} times"
-            for name in sorted(files)
-            if named.count(name) != 1
-        ]
-        found += [f"{folder}/{name} is not there" for name in named if name not in files]
-        if not text.split("\n* ")[0].strip():
+    for folder in sorted(tree):
+        says, _, listed = told.get(folder, "").partition(".. dlshim-files:: ")
+        if not says.strip():
             found.append(f"{folder}: nothing says what it is")
+        if listed.strip() != folder:
+            found.append(f"{folder}: its files are not listed")
+        for names, sentence in file_heads.files(src / folder):
+            if not 10 < len(sentence) < 280:
+                found.append(f"{folder}/{names[0]} does not say in a sentence what it is")
     return found
 
 
-def test_every_folder_and_every_file_has_a_line() -> None:
-    tree = {
-        folder.name: {path.name for path in folder.iterdir() if path.suffix in (".c", ".h", ".def")}
-        for folder in SRC.iterdir()
-        if folder.is_dir()
-    }
-    assert set(tree) == set(LAYERS)
-    assert faults(PAGE.read_text(), tree) == []
+def test_every_folder_and_every_file_says_what_it_is() -> None:
+    assert {folder.name for folder in SRC.iterdir() if folder.is_dir()} == set(LAYERS)
+    assert faults(PAGE.read_text(), SRC) == []
 
 
-def test_faults_of_the_page_are_seen() -> None:
+def test_faults_of_the_page_are_seen(tmp_path: Path) -> None:
     page = (
-        "``src/abi/``\n~~~~~~~~~~~~\n\nOthers.\n\n* ``a.h``: one.\n* ``gone.h``: two.\n\n"
-        "``src/core/``\n~~~~~~~~~~~~~\n\n* ``b.h``, ``b.c``: three.\n* ``c.h`` four.\n\n"
-        "Next\n----\n\n* x\n"
+        "``src/abi/``\n~~~~~~~~~~~~\n\nOthers.\n\n.. dlshim-files:: core\n\n"
+        "``src/core/``\n~~~~~~~~~~~~~\n\n.. dlshim-files:: core\n\nNext\n----\n\n* x\n"
     )
-    tree = {"abi": {"a.h", "new.h"}, "core": {"b.h", "b.c", "c.h"}}
-    assert faults(page, tree) == [
-        "abi/new.h is named 0 times",
-        "abi/gone.h is not there",
-        "core: 1 lines that are no item",
-        "core/c.h is named 0 times",
+    for file, text in {
+        "core/a.h": "/* What others\n * have made (T3).  More. */\n",
+        "core/a.c": "int x;\n",
+        "core/b.c": "int x;\n",
+        "abi/c.def": "/* Rows. */\n",
+    }.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+    assert faults(page, tmp_path) == [
+        "abi: its files are not listed",
+        "abi/c.def does not say in a sentence what it is",
         "core: nothing says what it is",
+        "core/b.c does not say in a sentence what it is",
     ]
+    assert file_heads.files(tmp_path / "core")[0] == (
+        ["a.h", "a.c"],
+        "What others have made (T3)",
+    )
 
 
 # ---- shared things --------------------------------------------------------------------------
@@ -253,7 +254,7 @@ def gcc() -> None:
 
 
 def test_the_table_names_files_and_locks() -> None:
-    table = rows(PAGE.read_text())
+    table = rows(SHARED.read_text())
     assert len(table) >= 30
     locks = re.findall(r"\bDLS_LOCK_\w+", (SRC / "core" / "lock.h").read_text())
     for row in table:
@@ -263,7 +264,7 @@ def test_the_table_names_files_and_locks() -> None:
 
 
 def test_what_is_shared_is_written_in_its_only_file(gcc: None, tmp_path: Path) -> None:
-    table = rows(PAGE.read_text())
+    table = rows(SHARED.read_text())
     copy, lost = constant_copy(SRC, tmp_path, table)
     assert lost == [], "the table names what is not in src/"
     found = writes(copy, table)
