@@ -492,11 +492,37 @@ KERNELS = {
     "upgrade": "tvm_nop({})",
     "dlshim": "k({})",
 }
+# What else a kernel is told or given, beside the same by hand: case -> (setup, by hand, kernel).
+TOLD = {
+    "order=": ("k = dlshim.kernel(f, order='C')", "f(dlshim.upgrade(x, order='C'))", "k(x)"),
+    "readonly=": (
+        "k = dlshim.kernel(f, readonly='share')",
+        "f(dlshim.upgrade(x, readonly='share'))",
+        "k(x)",
+    ),
+    "takes= a Tensor": ("k = dlshim.kernel(f, takes='tensor')", "f(dlshim.from_dlpack(x))", "k(x)"),
+    "takes= a capsule": (
+        "k = dlshim.kernel(f, takes='capsule')",
+        "f(dlshim.to_capsule(x))",
+        "k(x)",
+    ),
+    "writes=": ("k = dlshim.kernel(f, writes=0)", "f(dlshim.from_dlpack(x))", "k(x)"),
+    "like=": ("k = dlshim.kernel(f, like=x)", "f(dlshim.upgrade(x))", "k(x)"),
+    "returns=": ("k = dlshim.kernel(f, returns=None)", "f(dlshim.upgrade(x))", "k(x)"),
+    "a list of four": (
+        "y = [x] * 4; k = dlshim.kernel(f)",
+        "f([" + ", ".join(["dlshim.upgrade(x)"] * 4) + "])",
+        "k(y)",
+    ),
+    "a shape beside it": ("k = dlshim.kernel(f)", "f(dlshim.upgrade(x), (2, 3))", "k(x, (2, 3))"),
+    "a Tensor": ("y = dlshim.from_dlpack(x); k = dlshim.kernel(f)", "f(dlshim.upgrade(y))", "k(y)"),
+    "a Producer": ("y = dlshim.upgrade(x); k = dlshim.kernel(f)", "f(dlshim.upgrade(y))", "k(y)"),
+}
 
 
 def kernels() -> Iterator[Operation]:
     for producer in ("numpy", "torch", "legacy"):
-        for count in (1, 2, 3):
+        for count in (1, 2, 3, 8, 12, 20):
             for way, statement in KERNELS.items():
                 arguments = ["dlshim.upgrade(x)" if way == "upgrade" else "x"] * count
                 yield Operation(
@@ -506,6 +532,10 @@ def kernels() -> Iterator[Operation]:
                     statement.format(", ".join(arguments)),
                     "upgrade",
                 )
+    for case, (setup, by_hand, call) in TOLD.items():
+        setup = f"x = {PRODUCERS['numpy']}; f = lambda *args: None; {setup}"
+        yield Operation(f"kernel, {case}", "by hand", setup, by_hand, "by hand")
+        yield Operation(f"kernel, {case}", "dlshim", setup, call, "by hand")
 
 
 def arguments() -> Iterator[Operation]:

@@ -1,7 +1,8 @@
 """Compiled kernels as arrays of any library call them: `dlshim.kernel` (K1-K11).
 
-The usual call runs in C (``src/module/kernel.c``): arrays go in upgraded, and what comes back is
-brought home here.  Calls with containers or with options take `Calls.in_full`.
+A call runs in C (``src/module/kernel.c``): what the function is given for arrays, and for lists and
+tuples of them.  What comes back is brought home here, and so are calls with anything else: types
+that were not met yet, columns, and deeper containers take `Calls.in_full`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import functools
 import importlib
 import inspect
 import sys
+from weakref import WeakKeyDictionary
 
 from ._core import (
     Producer,
@@ -183,10 +185,10 @@ class Home:
         return isinstance(x, self.type) or importer == self.importer
 
     def takes(self, x: Any) -> bool:
-        """Whether an argument is passed as it is: its type's C table allocates (K3)."""
+        """Whether an argument is passed as it is: it is ours, or its type's C table allocates (K3)."""
         cls = type(x)
-        has_table = hasattr(cls, "__dlpack_c_exchange_api__") and not issubclass(cls, Producer)
-        return (has_table or issubclass(cls, Tensor)) and _home_of(x) is self.producers
+        has_table = hasattr(cls, "__dlpack_c_exchange_api__") or issubclass(cls, Tensor)
+        return has_table and _home_of(x) is self.producers
 
     def make(self, tensor: Tensor) -> Any:
         """An array of the library."""
@@ -227,6 +229,7 @@ def _capsule_1(x: Any, **options: Any) -> Any:
     return to_capsule(x, max_version=(1, 3), **options)
 
 
+#: In the order of the enum `takes` of kernel.c, from 1 on.
 _MAKERS: dict[str, Callable[..., Any]] = {
     "tensor": from_dlpack,
     "capsule": to_capsule,
@@ -256,21 +259,39 @@ class Calls:
         self.home = Home(like) if like is not None else None
         self.out = Home(returns) if isinstance(returns, type) else None
         self.maker = _MAKERS.get(takes) if takes else None
+        # Whether arrays of a type are those of the library that takes= names.
+        self.own_types: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
         parameters = signature(function)
         self.names = positional(parameters)
         self.written = written(self.writes)
         check_written(function, parameters, self.written)
         self.all_written = writes is True
-        self.is_plain = not (takes or options or self.written or self.all_written) and (
-            returns == "home" and like is None
-        )
+        self._tell_c()
+
+    def _tell_c(self) -> None:
+        """Attributes that kernel.c reads: what was said, decided as far as it can be."""
+        kinds = [None, *_MAKERS]
+        self.kind = kinds.index(self.takes) if self.takes in kinds else len(kinds)
+        self.stay = int(self.returns is None)
+        home = self.out or self.home
+        self.home_class = self.home and self.home.producers
+        self.of_results = home and home.type
+        # A bit for each position; keywords, and positions without a bit, in a set.
+        bits = {i for i in range(64) if self.is_written(i)}
+        self.mask = sum(1 << i for i in bits)
+        named = {key for key in self.names if self.is_written(key)} | self.written
+        self.written_names = None if self.all_written or not named else named
+        self.look = {"stream": -1} | self.options if bits or named else {}
 
     # ---- in ----
 
-    def place(self, i: int) -> str:
-        """What a positional argument is called in messages."""
-        known = i < len(self.names) and self.names[i]
-        return f"argument {known!r}" if known else f"argument {i + 1}"
+    def place(self, key: int | str, item: int = -1) -> str:
+        """What an argument, by its position or its name, or an item of it is called in messages."""
+        if isinstance(key, int):
+            known = self.names[key] if key < len(self.names) else key + 1
+        else:
+            known = key
+        return f"argument {known!r}" + (f"[{item}]" if item >= 0 else "")
 
     def is_written(self, key: int | str) -> bool:
         """Whether f writes an argument, by its position or its name."""
@@ -288,7 +309,7 @@ class Calls:
         for i, x in enumerate(args[skip:], skip):
             call.args.append(call.give(x, self.place(i), self.is_written(i)))
         for key, x in kwargs.items():
-            call.kwargs[key] = call.give(x, f"argument {key!r}", self.is_written(key))
+            call.kwargs[key] = call.give(x, self.place(key), self.is_written(key))
         return call
 
     # ---- the ways in ----
@@ -301,7 +322,27 @@ class Calls:
     def bring_home(self, result: Any, first: Any, given: Any, passed: Any) -> Any:
         """The result of a call whose arguments the C code has upgraded."""
         own = {id(new): old for new, old in zip(passed, given, strict=True)}
-        return Home(first).bring(result, own)
+        return (self.out or self.home or Home(first)).bring(result, own)
+
+    def imported(self, key: int | str, item: int, x: Any) -> Any:
+        """What stands for an array where takes= is the name of a library."""
+        if self.maker is None:
+            self.maker = _library(self.takes or "")
+        cls = type(x)
+        is_own = self.own_types.get(cls)
+        if is_own is None:
+            is_own = self.own_types[cls] = importer_of(cls) == self.maker
+        return x if is_own and not self.options else self.maker(from_dlpack(x, **self.options))
+
+    def refuse_written(self, key: int | str, item: int, x: Any) -> None:
+        """The refusal of memory that the function cannot write."""
+        check_writable(x, self.place(key, item), self.options)
+
+    def fail(self, key: int | str, item: int, error: BaseException) -> None:
+        """The error of an argument, with its place."""
+        if isinstance(error, (BufferError, TypeError, ValueError)):
+            raise at(error, self.place(key, item)) from error.__cause__
+        raise error
 
     def said(self) -> dict[str, Any]:
         """The keywords that `kernel` was given."""
@@ -343,14 +384,10 @@ class Call:
         options = calls.options
         try:
             self.home = self.home or Home(x)
-            if calls.takes and calls.maker is None:
-                calls.maker = _library(calls.takes)
             if calls.takes in _MAKERS:
                 return calls.maker(x, **options)  # type: ignore[misc]
-            if calls.maker is not None:
-                if importer_of(type(x)) == calls.maker and not options:
-                    return x
-                return calls.maker(from_dlpack(x, **options))
+            if calls.takes:
+                return calls.imported(0, -1, x)
             if not options and self.home.takes(x):
                 return x
             return _upgrade_into(self.home.producers, x, **options)
@@ -459,7 +496,7 @@ def kernel(
     calls = Calls(function, takes, returns, like, writes, options_of_upgrade)
     if inspect.iscoroutinefunction(function):
         return _awaiting(calls)
-    made = _kernel(function, calls.in_full, calls.bring_home, calls.is_plain)
+    made = _kernel(function, calls)
     return functools.update_wrapper(made, function)
 
 

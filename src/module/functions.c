@@ -214,18 +214,23 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
     return result;
 }
 
+PyObject *
+dls_tensor_with(dls_state *state, PyObject *obj, dls_options *options)
+{
+    dls_request request;
+    dls_request_init(&request, NULL);
+    request.keeps_word = true;
+    return dls_function_run(state, obj, options, &request, NULL, DLS_EXPORT_TENSOR);
+}
+
 static PyObject *
 tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
     dls_options *options = NULL;
-    dls_request request;
-    dls_request_init(&request, NULL);
-    request.keeps_word = true;
-    if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, NULL, &options)
-        < 0) {
-        return NULL;
-    }
-    return dls_function_run(state, args[0], options, &request, NULL, DLS_EXPORT_TENSOR);
+    return dls_options_parse(state, "from_dlpack", kwnames, args + 1, NULL, &options)
+                   < 0
+               ? NULL
+               : dls_tensor_with(state, args[0], options);
 }
 
 /* Is copy=True the only keyword? */
@@ -243,6 +248,19 @@ asks_itself(const dls_plan *plan)
     return plan->offers != 0 && plan->inner == NULL && !plan->is_decorated;
 }
 
+PyObject *
+dls_tensor_plainly(dls_state *state, dls_plan *plan, PyObject *obj)
+{
+    unsigned form = dls_fast_form_of(plan, true);
+    if (form != 0) {
+        return dls_fast_tensor(state, plan, obj, form);
+    }
+    PyObject *tensor = asks_itself(plan) ? dls_export_tensor(state, plan, obj, NULL, -1)
+                                         : dls_tensor_with(state, obj, NULL);
+    dls_plan_drop(plan);
+    return tensor;
+}
+
 static PyObject *
 from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
@@ -255,14 +273,16 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     if (plan == NULL) {
         return tensor_of(state, args, kwnames);
     }
+    if (kwnames == NULL) {
+        return dls_tensor_plainly(state, plan, args[0]);
+    }
     unsigned form = dls_fast_form_of(plan, true);
     if (form != 0) {
-        return (kwnames == NULL ? dls_fast_tensor
-                                : dls_fast_tensor_copy)(state, plan, args[0], form);
+        return dls_fast_tensor_copy(state, plan, args[0], form);
     }
-    PyObject *tensor = asks_itself(plan) ? dls_export_tensor(state, plan, args[0], NULL,
-                                                             kwnames == NULL ? -1 : 1)
-                                         : tensor_of(state, args, kwnames);
+    PyObject *tensor = asks_itself(plan)
+                           ? dls_export_tensor(state, plan, args[0], NULL, 1)
+                           : tensor_of(state, args, kwnames);
     dls_plan_drop(plan);
     return tensor;
 }
@@ -284,6 +304,19 @@ parse_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
     return 0;
 }
 
+PyObject *
+dls_capsule_with(dls_state *state, PyObject *obj, dls_options *options,
+                 dls_request *request)
+{
+    /* The consumer of the capsule is not known.  Only consumers that accept little ask
+     * for the device first, so the request is treated as one of theirs (N9). */
+    request->device_question = true;
+    request->hidden = true;
+    /* mutant: to_capsule waits */
+    request->waits = true; /* nor on which stream it reads (S25) */
+    return dls_function_run(state, obj, options, request, NULL, DLS_EXPORT_CAPSULE);
+}
+
 static PyObject *
 to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
@@ -300,14 +333,7 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
                < 0) {
         return NULL;
     }
-    /* The consumer of the capsule is not known.  Only consumers that accept little ask
-     * for the device first, so the request is treated as one of theirs (N9). */
-    request.device_question = true;
-    request.hidden = true;
-    /* mutant: to_capsule waits */
-    request.waits = true; /* nor on which stream it reads (S25) */
-    return dls_function_run(state, args[0], options, &request, NULL,
-                            DLS_EXPORT_CAPSULE);
+    return dls_capsule_with(state, args[0], options, &request);
 }
 
 /* ", stream=..., producer_stream=None" and so on: the options in text signatures.  The

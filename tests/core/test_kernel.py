@@ -1002,3 +1002,135 @@ def test_K3_tables_and_returned_columns_stay_what_they_are():
         with contextlib.suppress(BufferError):
             dlshim.from_dlpack(table)  # its type is met
         dlshim.from_dlpack(column)
+
+
+# ---- one road in C, one in Python ----------------------------------------------------------------
+
+#: What `kernel` is told, and what a call is given; the first call of a type runs in Python.
+TOLD = {
+    "nothing": {},
+    "order": {"order": "C"},
+    "readonly": {"readonly": "copy"},
+    "two options": {"order": "auto", "align": 64},
+    "tensor": {"takes": "tensor"},
+    "tensor in order": {"takes": "tensor", "order": "C"},
+    "capsule": {"takes": "capsule"},
+    "capsule-1": {"takes": "capsule-1", "copy": True},
+    "numpy": {"takes": "numpy"},
+    "numpy, copied": {"takes": "numpy", "copy": True},
+    "written": {"writes": 1},
+    "written by name": {"writes": "flag"},
+    "written behind 63": {"writes": 70},
+    "all written": {"writes": True, "order": "C"},
+    "left": {"returns": None},
+    "of a type": {"returns": Own},
+    "like": {"like": Own([0.0]), "takes": "tensor"},
+}
+
+
+def strided():
+    return np.arange(12.0).reshape(3, 4)[:, ::2]
+
+
+@functools.lru_cache(maxsize=1)
+def given():
+    """Arguments and keyword arguments: each array twice or more, so that one may be given back."""
+    x, y, owned = array(), strided(), Own([1.0, 2.0])
+    tensor, producer = dlshim.from_dlpack(x), dlshim.upgrade(x, copy=True)
+    refused = Homeless(np.array(["2026-01-01"], dtype="datetime64[s]"))
+    return {
+        "arrays": ((x, y, owned, 3, "text", None), {"flag": x}),
+        "many": ((*[x, owned, 2.5] * 9, x), {"flag": y}),
+        "80": (tuple([x, readonly()] * 40), {}),
+        "read-only": ((x, readonly()), {}),
+        "read-only by name": ((x,), {"flag": readonly()}),
+        "read-only in a list": ((x, [x, readonly()]), {}),
+        "lists": (([x, y, 1], (owned, 2), [x, y, 1]), {"flag": [producer]}),
+        "no arrays": (([1, 2], (3, (4.0, "a")), {"k": 1}, Pair(1, 2)), {}),
+        "shapes": ((x, (2, 3), [[1, 2], [3, [4]]], {"a": (1, 2)}), {"flag": (1,)}),
+        "deep": ((x, [[y]], {"a": (owned,)}, Pair(x, 1)), {}),
+        "ours": ((tensor, producer, [tensor], tensor), {"flag": producer}),
+        "a producer first": ((producer, tensor, x), {}),
+        "nothing": ((), {}),
+        "refused": ((x, refused), {}),
+        "refused in a tuple": ((x, (x, refused)), {}),
+    }
+
+
+def what_happens(call, args, kwargs):
+    """What f was given and what the caller gets, or the error; no addresses of new memory."""
+
+    def seen(x):
+        if isinstance(x, (list, tuple)):
+            return [type(x).__name__, *map(seen, x)]
+        if isinstance(x, dict):
+            return {key: seen(value) for key, value in x.items()}
+        own = [i for i, value in enumerate([*args, *kwargs.values()]) if value is x]
+        if type(x).__name__ == "PyCapsule":
+            return [repr(x).split('"')[1]]
+        if isinstance(x, dlshim.Producer):
+            return [type(x).__name__, own, type(x.source).__name__, repr(x).count("copy=")]
+        if hasattr(x, "__dlpack__"):
+            return [type(x).__name__, own, np.asarray(getattr(x, "values", x)).tolist()]
+        return x
+
+    got = []
+    try:
+        result = call(got)(*args, **kwargs)
+    except (BufferError, TypeError, ValueError) as error:
+        return type(error), str(error)
+    return [seen(x) for x in got], seen(result)
+
+
+@pytest.mark.parametrize("case", given())
+@pytest.mark.parametrize("told", TOLD.values(), ids=TOLD.keys())
+def test_a_call_in_C_does_what_the_call_in_Python_does(told, case):
+    args, kwargs = given()[case]
+    for x in (array(), Own([1.0]), Homeless([1.0])):
+        dlshim.upgrade(x)  # a type that was met is served in C
+
+    def made(got):
+        def f(*args, flag=None):
+            got.extend([args, flag])
+            return [args, flag, array()]
+
+        return dlshim.kernel(f, **told)
+
+    usual = what_happens(made, args, kwargs)
+    # Who knows no vectorcall calls the slot, which calls in Python.
+    in_python = what_happens(lambda got: made(got).__call__, args, kwargs)
+    assert usual == in_python
+
+
+def test_a_list_that_changes_while_its_items_are_asked():
+    """The caller's list loses its items, and the function has what was there."""
+    items = []
+
+    class Clears(Own):
+        def __dlpack__(self, **asked):
+            items.clear()
+            gc.collect()
+            return super().__dlpack__(**asked)
+
+    dlshim.upgrade(Clears([1.0]))
+    items += [Clears([1.0]), Clears([2.0])]
+    k = dlshim.kernel(lambda x: (x, [np.asarray(y)[0] for y in x]), takes="tensor")
+    given_back, values = k(items)
+    assert values == [1.0, 2.0] and items == []
+    assert [type(y) for y in given_back] == [Clears, Clears]
+
+
+def test_options_of_a_kernel_are_kept_as_long_as_it():
+    class Stream:
+        __cuda_stream__ = staticmethod(lambda: (0, 7))
+
+    stream = Stream()
+    died = weakref.ref(stream)
+    k = dlshim.kernel(same, stream=stream)
+    del stream
+    gc.collect()
+    assert died() is not None
+    k.itself = k
+    del k
+    gc.collect()
+    assert died() is None
