@@ -5,9 +5,9 @@ that nothing else ties together: the macro (which functions the headers offer), 
 (`.abi3.so`) and the wheel's tag. A free-threaded interpreter has no such ABI, so there all three
 are off and the wheel serves that one version.
 
-Environment: DLSHIM_FULL_API=1 builds without the limited API (to measure what it costs),
-DLSHIM_WERROR=1 makes warnings errors, DLSHIM_ASSERT=1 keeps the asserts (they are absent from the
-wheel), CFLAGS replaces the optimisation (sanitizers, distributions), never the hardening.
+Environment: DLSHIM_WERROR=1 makes warnings errors, DLSHIM_ASSERT=1 keeps the asserts (they are
+absent from the wheel), CFLAGS replaces the optimisation (sanitizers, distributions), never the
+hardening.
 """
 
 import os
@@ -30,9 +30,11 @@ if sys.implementation.name != "cpython":
     )
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-LIMITED = not FREE_THREADED and not os.environ.get("DLSHIM_FULL_API")
-MACROS = [("Py_LIMITED_API", "0x%02x%02x0000" % FLOOR)] if LIMITED else []
-MACROS += [("DLS_FREE_THREADED", "1")] if FREE_THREADED else []  # src/core/lock.h
+LIMITED = not FREE_THREADED
+MACROS = [
+    ("Py_LIMITED_API", "0x%02x%02x0000" % FLOOR) if LIMITED
+    else ("DLS_FREE_THREADED", "1")  # src/core/lock.h
+]  # fmt: skip
 
 GIVEN = os.environ.get("CFLAGS", "")
 ASSERTS = "UNDEBUG" if os.environ.get("DLSHIM_ASSERT") else "DNDEBUG"

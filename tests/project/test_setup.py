@@ -30,7 +30,7 @@ class Built:
 
     def __init__(self, patch: pytest.MonkeyPatch, *, links: bool = True, **variables: str) -> None:
         self.asked: list[list[str]] = []
-        for name in ("CFLAGS", "CPPFLAGS", "DLSHIM_ASSERT", "DLSHIM_FULL_API", "DLSHIM_WERROR"):
+        for name in ("CFLAGS", "CPPFLAGS", "DLSHIM_ASSERT", "DLSHIM_WERROR"):
             patch.delenv(name, raising=False)
         for name, value in variables.items():
             patch.setenv(name, value)
@@ -131,10 +131,8 @@ def test_a_build_without_optimisation_has_no_checks(monkeypatch: pytest.MonkeyPa
 
 
 def test_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    built = Built(monkeypatch, DLSHIM_WERROR="1", DLSHIM_ASSERT="1", DLSHIM_FULL_API="1")
+    built = Built(monkeypatch, DLSHIM_WERROR="1", DLSHIM_ASSERT="1")
     assert {"-Werror", "-UNDEBUG"} <= {*built.compile}
-    assert not built.extension.py_limited_api and not built.options
-    assert not dict(built.extension.define_macros).get("Py_LIMITED_API")
 
 
 @pytest.mark.parametrize("free", [0, 1])
