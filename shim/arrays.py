@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from _operator import index  # operator costs more than all that is needed of it
 
-from ._core import Producer, Tensor, _peek, _view, from_dlpack, to_capsule
+from ._core import _FLAGS, Producer, Tensor, _flags, _view, from_dlpack
 from .dtypes import dtype
 from .locks import import_module
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HOST_DEVICES = (1, 3, 11)
 _BYTE = (1, 8, 1)
-_READ_ONLY, _PADDED = 1, 4  # flags of DLPack
+_READ_ONLY, _PADDED = _FLAGS["READ_ONLY"], _FLAGS["IS_SUBBYTE_TYPE_PADDED"]
 
 
 def device_name(value: Any) -> str | tuple[Any, ...]:
@@ -109,9 +109,7 @@ def truth(tensor: Tensor) -> bool:
 
 
 def _is_padded(tensor: Tensor) -> bool:
-    if tensor.dtype.bits >= 8:
-        return False
-    return _peek(to_capsule(tensor, max_version=(1, 0), order="K"))["flags"] & _PADDED > 0
+    return tensor.dtype.bits < 8 and _flags(tensor) & _PADDED > 0
 
 
 def _as_bits(tensor: Tensor) -> Tensor:
@@ -136,7 +134,7 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _transposed(tensor: Tensor) -> Tensor:
-    flags = tensor.readonly * _READ_ONLY | _is_padded(tensor) * _PADDED
+    flags = _flags(tensor) & ~_FLAGS["IS_COPIED"]
     return _view(tensor, tuple(tensor.dtype), tensor.shape[::-1], tensor.strides[::-1], flags)
 
 

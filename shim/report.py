@@ -11,9 +11,11 @@ from html import escape
 from typing import Any, NamedTuple
 
 from ._core import (
+    _FLAGS,
     Producer,
     Tensor,
     UnsupportedObjectError,
+    _flags,
     _options,
     _peek,
     _plan,
@@ -193,11 +195,7 @@ def _device_text(device: tuple[int, int]) -> str:
 
 
 def _flags_text(flags: int) -> str:
-    names = [
-        name
-        for bit, name in enumerate(("READ_ONLY", "IS_COPIED", "SUBBYTE_TYPE_PADDED"))
-        if flags >> bit & 1
-    ]
+    names = [name for name, value in _FLAGS.items() if flags & value]
     return f"{flags} ({' | '.join(names)})" if names else str(flags)
 
 
@@ -271,7 +269,6 @@ def _of_capsule(capsule: Any) -> Report:
 def _of_tensor(tensor: Tensor) -> Report:
     shape, strides = tensor.shape, tensor.strides
     address = tensor.data_ptr() if tensor.device[0] in HOST_DEVICES else None
-    padded = tensor.dtype.bits < 8 and tensor.nbytes == tensor.size
     return Report(
         type_name=type_name_of(tensor),
         protocols=(Protocol("DLPack", "__dlpack__", "1.x or 0.x, as asked"),),
@@ -282,7 +279,7 @@ def _of_tensor(tensor: Tensor) -> Report:
         strides=strides,
         byte_offset=tensor.byte_offset,
         address=tensor.data_ptr(),
-        flags=tensor.readonly | tensor.is_copied << 1 | padded << 2,
+        flags=_flags(tensor),
         version=tensor.version,
         readonly=tensor.readonly,
         contiguous=Array("", shape, strides).contiguous,
@@ -441,7 +438,7 @@ def _facts_of_export(seen: dict[str, Any]) -> dict[str, Any]:
         "address": first if device[0] in _ADDRESS_DEVICES else seen["data"],
         "flags": seen["flags"] if versioned else None,
         "version": seen["version"] if versioned else None,
-        "readonly": bool(seen["flags"] & 1) if versioned else None,
+        "readonly": bool(seen["flags"] & _FLAGS["READ_ONLY"]) if versioned else None,
         "contiguous": None
         if shape is None
         else strides is None or Array("", shape, strides).contiguous,

@@ -70,10 +70,19 @@ enum dl_dtype_code {
     DL_DTYPE_LIST(DL_ENUMERATOR) DL_DTYPE_LIST_UNRELEASED(DL_ENUMERATOR)
 };
 
-#define DL_FLAG_READ_ONLY ((uint64_t)1 << 0)
-#define DL_FLAG_IS_COPIED ((uint64_t)1 << 1)
-#define DL_FLAG_SUBBYTE_PADDED ((uint64_t)1 << 2)
-#define DL_FLAGS_KNOWN (DL_FLAG_READ_ONLY | DL_FLAG_IS_COPIED | DL_FLAG_SUBBYTE_PADDED)
+/* X(name in the real header behind DLPACK_FLAG_BITMASK_, bit) */
+#define DL_FLAG_LIST(X) \
+    X(READ_ONLY, 0)     \
+    X(IS_COPIED, 1)     \
+    X(IS_SUBBYTE_TYPE_PADDED, 2)
+
+#define DL_FLAG_BIT(name, bit) dl_bit_##name = bit,
+enum dl_flag_bit { DL_FLAG_LIST(DL_FLAG_BIT) };
+#define DL_FLAG_READ_ONLY ((uint64_t)1 << dl_bit_READ_ONLY)
+#define DL_FLAG_IS_COPIED ((uint64_t)1 << dl_bit_IS_COPIED)
+#define DL_FLAG_SUBBYTE_PADDED ((uint64_t)1 << dl_bit_IS_SUBBYTE_TYPE_PADDED)
+#define DL_FLAG_AND_THIS(name, bit) | (uint64_t)1 << bit
+#define DL_FLAGS_KNOWN (UINT64_C(0) DL_FLAG_LIST(DL_FLAG_AND_THIS))
 
 /* Capsule names are part of the protocol and must be static strings. */
 #define DL_NAME_LEGACY "dltensor"

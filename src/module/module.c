@@ -114,6 +114,20 @@ add_unsupported_error(PyObject *module, dls_state *state)
                                   (PyTypeObject *)state->unsupported_object_error);
 }
 
+/* The flags of DLPack's structs, {name: value}: Python takes them from here. */
+static int
+add_flags(PyObject *module)
+{
+#define FORMAT(name, bit) "s:i"
+#define VALUE(name, bit) , #name, 1 << bit
+    PyObject *flags = Py_BuildValue("{" DL_FLAG_LIST(FORMAT) "}" DL_FLAG_LIST(VALUE));
+#undef FORMAT
+#undef VALUE
+    int code = flags != NULL ? PyModule_AddObjectRef(module, "_FLAGS", flags) : -1;
+    Py_XDECREF(flags);
+    return code;
+}
+
 static int
 module_exec(PyObject *module)
 {
@@ -121,6 +135,7 @@ module_exec(PyObject *module)
     free_retired();
     dls_state *state = dls_state_new(module);
     if (state == NULL || add_unsupported_error(module, state) < 0
+        || add_flags(module) < 0
         || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0

@@ -447,6 +447,15 @@ dtype_facts(PyObject *module, PyObject *value)
                : NULL;
 }
 
+/* The flags of a Tensor's struct, as DLPack has them. */
+static PyObject *
+flags_of(PyObject *module, PyObject *tensor)
+{
+    return PyObject_TypeCheck(tensor, dls_state_of(module)->tensor_type)
+               ? PyLong_FromUnsignedLong(dls_tensor_data(tensor)->flags)
+               : PyErr_Format(PyExc_TypeError, "_flags takes a Tensor");
+}
+
 /* Fill n dims from a tuple.  0, or -1 with an exception. */
 static int
 read_dims(PyObject *tuple, Py_ssize_t n, int64_t *dims)
@@ -507,6 +516,7 @@ view(PyObject *module, PyObject *args)
 
 PyMethodDef dls_by_value_methods[] = {
     {"_dtype", dtype_facts, METH_O, NULL},
+    {"_flags", flags_of, METH_O, NULL},
     {"_view", view, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

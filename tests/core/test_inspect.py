@@ -260,10 +260,16 @@ def test_an_export_of_a_producer_is_the_one_that_consumers_get():
     assert failed.strides is None and "copy" in str(failed)
 
 
-def test_a_tensor_of_padded_elements_says_so():
-    tensor = dlshim.from_dlpack(P2((4,), (0, 4, 1), flags=caps.SUBBYTE_PADDED))
+@pytest.mark.parametrize("dtype", [(0, 4, 1), (0, 4, 2), (1, 1, 4), "int8"])
+@pytest.mark.parametrize("readonly", [0, caps.READ_ONLY])
+def test_a_tensor_has_the_flags_of_its_struct(dtype, readonly):
+    flags = caps.SUBBYTE_PADDED | readonly
+    tensor = dlshim.from_dlpack(P2((4,), dtype, flags=flags))
     exported = dlshim.inspect(tensor.__dlpack__(max_version=(1, 0)))
-    assert dlshim.inspect(tensor).flags == exported.flags == caps.SUBBYTE_PADDED
+    report = dlshim.inspect(tensor)
+    assert report.flags == exported.flags == flags
+    assert "IS_SUBBYTE_TYPE_PADDED" in str(report)
+    assert bool(readonly) == report.readonly == ("READ_ONLY | " in str(report))
 
 
 def test_a_report_can_be_pickled():

@@ -59,15 +59,6 @@ STRUCTS = {
     "1.0": LEGACY_STRUCTS | VERSIONED_STRUCTS,
     "1.3": LEGACY_STRUCTS | VERSIONED_STRUCTS | EXCHANGE_STRUCTS,
 }
-FLAGS = {
-    "0.6": {},
-    "1.0": {"DL_FLAG_READ_ONLY": "READ_ONLY", "DL_FLAG_IS_COPIED": "IS_COPIED"},
-    "1.3": {
-        "DL_FLAG_READ_ONLY": "READ_ONLY",
-        "DL_FLAG_IS_COPIED": "IS_COPIED",
-        "DL_FLAG_SUBBYTE_PADDED": "IS_SUBBYTE_TYPE_PADDED",
-    },
-}
 LISTS = (
     "DL_DEVICE_LIST",
     "DL_DEVICE_LIST_UNRELEASED",
@@ -100,6 +91,11 @@ def enumerators(header: Path) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"\b(kDL\w+)\s*=\s*(\d+)U?\b", text)}
 
 
+def flags(header: Path) -> list[str]:
+    """Every flag of a header, without the prefix."""
+    return re.findall(r"#define DLPACK_FLAG_BITMASK_(\w+)", header.read_text())
+
+
 def assertions(release: str, header: Path) -> Iterable[str]:
     """Static assertions for all that this release declares."""
 
@@ -112,8 +108,8 @@ def assertions(release: str, header: Path) -> Iterable[str]:
         for field in fields:
             yield same(f"offsetof({ours}, {field})", f"offsetof({theirs}, {field})")
             yield same(f"sizeof((({ours} *)0)->{field})", f"sizeof((({theirs} *)0)->{field})")
-    for ours, theirs in FLAGS[release].items():
-        yield same(ours, f"DLPACK_FLAG_BITMASK_{theirs}")
+    for name in flags(header):
+        yield same(f"(1UL << dl_bit_{name})", f"DLPACK_FLAG_BITMASK_{name}")
     known = {name for entries in LISTS for name in list_entries(entries)}
     for name in sorted(known & enumerators(header).keys()):
         yield same(f"(int)dl_{name}", f"(int){name}")
@@ -149,9 +145,11 @@ def test_every_constant_of_the_header_is_listed(header: tuple[str, Path]) -> Non
     theirs = enumerators(path)
     assert len(theirs) > 10
     assert theirs.items() <= listed.items()
+    assert {*flags(path)} <= {*list_entries("DL_FLAG_LIST")}
     if release == NEWEST == dlpack_headers.release(path):
         released = list_entries("DL_DEVICE_LIST") | list_entries("DL_DTYPE_LIST")
         assert released == theirs
+        assert flags(path) == [*list_entries("DL_FLAG_LIST")]
 
 
 def test_the_level_that_is_stamped_is_the_newest_release() -> None:
