@@ -2,6 +2,8 @@
  * three functions.  None of these is told for which C table it is called, so that each
  * stands here as many times as there may be homes, and knows its number.  Tests:
  * tests/core/test_homes.py, tests/device/test_homes.py. */
+#include <string.h>
+
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "module/ctable_out.h"
@@ -120,7 +122,8 @@ typedef struct library_table {
 static DLS_ATOMIC(library_table *) library_tables;
 
 /* Memory and results are the library's, by its own functions, so that nothing of ours
- * runs there. */
+ * runs there.  All else is ours; tests/core/test_homes.py has a row for each function
+ * that says whose it is. */
 static void
 fill(dl_exchange_api *table, const dl_exchange_api *library, bool asks)
 {
@@ -140,15 +143,6 @@ fill(dl_exchange_api *table, const dl_exchange_api *library, bool asks)
     }
 }
 
-static bool
-is_same(const dl_exchange_api *a, const dl_exchange_api *b)
-{
-    return a->managed_tensor_allocator == b->managed_tensor_allocator
-           && a->managed_tensor_to_py_object_no_sync
-                  == b->managed_tensor_to_py_object_no_sync
-           && a->current_work_stream == b->current_work_stream;
-}
-
 /* Add a table, unless an equal one is there; the one that is there then.  At an address
  * another library may have put another C table since. */
 static library_table *
@@ -156,9 +150,9 @@ add(library_table *made)
 {
     DLS_IMPORT_BEGIN();
     library_table *there = library_tables;
-    while (
-        there != NULL
-        && !(there->library == made->library && is_same(&there->table, &made->table))) {
+    while (there != NULL
+           && !(there->library == made->library
+                && memcmp(&there->table, &made->table, sizeof made->table) == 0)) {
         there = there->next;
     }
     if (there == NULL) {

@@ -15,6 +15,8 @@ import pytest
 from project import dlpack_headers
 from project.tree import REQUIRED, SRC, absent, compiler, list_entries, without_comments
 
+from dlshim_testing.doubles.producers import ExchangeTable
+
 NEWEST = "1.3"
 RELEASES = ("0.6", "1.0", NEWEST)
 
@@ -150,6 +152,15 @@ def test_every_constant_of_the_header_is_listed(header: tuple[str, Path]) -> Non
         released = list_entries("DL_DEVICE_LIST") | list_entries("DL_DTYPE_LIST")
         assert released == theirs
         assert flags(path) == [*list_entries("DL_FLAG_LIST")]
+
+
+def test_every_function_of_the_c_table_is_compared() -> None:
+    """Here, and by the kit's table, whose functions tests/core/test_homes.py goes through."""
+    text = without_comments((SRC / "abi" / "dlpack_abi.h").read_text())
+    body = text.partition("dl_exchange_header header;")[2].partition("} dl_exchange_api;")[0]
+    declared = ("header", *re.findall(r"^    int \(\*(\w+)\)\(", body, re.M))
+    assert EXCHANGE_STRUCTS["dl_exchange_api", "DLPackExchangeAPI"] == declared
+    assert tuple(name for name, *_ in ExchangeTable._fields_) == declared
 
 
 def test_the_level_that_is_stamped_is_the_newest_release() -> None:
