@@ -128,6 +128,13 @@ def add_a_command(copy: Copy) -> None:
     assert copy.run("novel") == "seen\n"
 
 
+def add_an_option_of_a_command(copy: Copy) -> None:
+    option = '    parser.add_argument("--novel", action="store_true", help="seen")\n'
+    copy.put("shim/cli/streams.py", "    options = parser.parse_args(arguments)\n", option)
+    assert re.search(r"--novel +seen", copy.run("streams", "--help"))
+    assert "sync(P,S)" in copy.run("streams", "--novel")
+
+
 WALKED = {
     "a cure for an object of a library": add_a_cure,
     "a cure by a method that objects of any library have": add_a_method,
@@ -136,6 +143,7 @@ WALKED = {
     "a library that follows the protocol": add_a_library,
     "a consumer that ``inspect`` answers for": add_a_consumer,
     "a command": add_a_command,
+    "an option of a command": add_an_option_of_a_command,
 }
 #: A thing that is there, as each file of the row calls it.
 THERE = {
@@ -145,6 +153,10 @@ THERE = {
     "a consumer that C must know": r"\btorch\b",
     "an option": r"\balign\b",
     "a stream rule": r"\bS12\b",
+    "a flag of DLPack": r"READ_ONLY\b",
+    "a function of DLPack's C table": r"\bcurrent_work_stream\b",
+    "a dtype": r"\bfloat8_e3m4\b|\be3m4\b|\bbfloat16\b",
+    "a Python": r"\b3\.13\b",
 }
 
 

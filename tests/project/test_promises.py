@@ -172,6 +172,17 @@ def test_the_record_has_all_that_the_page_names() -> None:
     assert all(record["json"][name] for name in COMMANDS)
 
 
+def test_the_reference_has_every_option_of_a_command() -> None:
+    """In the line that begins with the command, of "Command line"."""
+    text = (ROOT / "docs" / "reference.rst").read_text(encoding="utf-8")
+    usage = dict(re.findall(r"^``python -m dlshim (\w+) (.*)``$", text, re.M))
+    recorded_options = {**recorded()["options"]}
+    del recorded_options["kit"]
+    assert usage.keys() == recorded_options.keys()
+    for command, names in recorded_options.items():
+        assert {*re.findall(r"--[a-z-]+", usage[command])} == {*names} - {"--help"}, command
+
+
 def test_the_page_says_until_when_each_claimed_python_is_served() -> None:
     """Five years from the October of its first release: 3.10 came in 2021, and one each year."""
     page = (ROOT / "docs" / "promises.rst").read_text(encoding="utf-8")

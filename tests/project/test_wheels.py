@@ -57,3 +57,9 @@ def test_the_manual_and_the_changes_claim_the_interpreters_of_the_sessions() -> 
     assert re.search(r"core suite passes on CPython 3\.13t", install) and "core-3.13t" in noxfile
     changes = " ".join((ROOT / "CHANGELOG.md").read_text().split())
     assert f"CPython {tested[0]} to {newer[-1]}" in changes
+    project, ci = ((ROOT / page).read_text() for page in ("pyproject.toml", ".ci/run"))
+    claimed = [*tested, *newer]
+    assert re.findall(r":: Python :: (3\.\d+)\"", project) == claimed
+    (built,) = re.findall(r"^build = \[(.*)\]", project, re.M)
+    assert re.findall(r"cp3(\d+)-", built) == [version.partition(".")[2] for version in claimed]
+    assert f"for version in {' '.join(tested)}; do" in ci
