@@ -29,7 +29,7 @@ typedef enum {
      * module/kernel. */
     DLS_LOCK_STATES,
     /* DLS_LOCK, by the address: Tensors in exchange/objects, Producers there and in
-     * module/ctable_view.  DLS_LOCK_CAPSULE: python/capsule, module/test_hooks. */
+     * module/ctable_view.  DLS_LOCK_CAPSULE: python/capsule, module/records. */
     DLS_LOCK_FIRST_STRIPE,
     DLS_LOCK_LAST_STRIPE = DLS_LOCK_FIRST_STRIPE + 31,
 #endif

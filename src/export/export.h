@@ -15,7 +15,7 @@
  * path is closed and nothing is handed on, so all exports are structs of ours and are
  * made in one place; off, it costs that place one branch.  Each import of the module is
  * switched by itself and told of its own exports alone.  Called by export.c,
- * tensor_type.c, module.c and test_hooks.c.  The GIL is held but in the deleters. */
+ * tensor_type.c, module.c and records.c.  The GIL is held but in the deleters. */
 
 /* How many modules it is on for. */
 DLS_EXTERN atomic_int dls_track_modules;

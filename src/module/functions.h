@@ -39,6 +39,7 @@ int dls_c_api_add(PyObject *module);
 /* Before a state goes whose module has gone. */
 void dls_c_api_forget(const dls_state *state);
 
-/* --- test_hooks.c: underscore functions, which are not public ------------- */
+/* --- records.c, test_hooks.c: functions that are not public ---------------- */
 
-DLS_EXTERN PyMethodDef dls_hook_methods[]; /* ends with {NULL} */
+DLS_EXTERN PyMethodDef dls_record_methods[]; /* ends with {NULL} */
+DLS_EXTERN PyMethodDef dls_hook_methods[];   /* ends with {NULL} */

@@ -144,6 +144,7 @@ module_exec(PyObject *module)
         || dls_ctable_add(state, state->tensor_type, dls_ctables) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
         || PyModule_AddFunctions(module, dls_kernel_functions) < 0
+        || PyModule_AddFunctions(module, dls_record_methods) < 0
         || PyModule_AddFunctions(module, dls_hook_methods) < 0
         || PyModule_AddFunctions(module, dls_by_value_methods) < 0
         || PyModule_AddFunctions(module, dls_class_functions) < 0
