@@ -12,18 +12,6 @@
 
 static const dls_producer_stream unknown = {.known = DLS_P_UNKNOWN};
 
-static dls_producer_kind
-kind_of(const dls_plan *plan, dl_device device)
-{
-    const uint32_t traits = plan->traits;
-    return traits & DLS_LIB_WAITS                           ? DLS_PRODUCER_WAITED
-           : traits & DLS_LIB_IGNORES_STREAM                ? DLS_PRODUCER_IGNORES
-           : traits & DLS_LIB_NO_MINUS_ONE                  ? DLS_PRODUCER_NO_MINUS_ONE
-           : traits & DLS_LIB_REFUSES_TWO                   ? DLS_PRODUCER_REFUSES_TWO
-           : dls_producer_stream_can_be_asked(plan, device) ? DLS_PRODUCER_MODERN
-                                                            : DLS_PRODUCER_UNKNOWN;
-}
-
 /* Does the producer take its memory for the host's, although assume_device names
  * another device?  Then it can order nothing, and NumPy refuses any stream.  1, 0, or
  * -1. */
@@ -68,7 +56,8 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
 {
     dls_producer_context context = {.guard = NULL};
     bool minus_one = sync->s.value == DLS_VALUE_MINUS_ONE; /* S10 */
-    if (!minus_one && dls_producer_context_enter(&sync->from, &context) < 0) {
+    int changed = minus_one ? 0 : dls_producer_context_enter(&sync->from, &context);
+    if (changed < 0) {
         dls_producer_context_leave(&sync->from, &context);
         return DLS_ATTEMPT_RAISED;
     }
@@ -78,7 +67,7 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
     if (got < 0 && minus_one && !to_move_nothing
         && PyErr_ExceptionMatches(PyExc_BufferError)) {
         PyObject *error = dls_error_take();
-        int changed = dls_producer_context_enter(&sync->from, &context);
+        changed = dls_producer_context_enter(&sync->from, &context);
         if (changed == 0) {
             dls_error_restore(error);
         }
@@ -87,7 +76,9 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
             got = changed > 0 ? call_once(x, mask, values) : DLS_ATTEMPT_RAISED;
         }
     }
-    dls_producer_context_leave(&sync->from, &context);
+    if (changed != 0) {
+        dls_producer_context_leave(&sync->from, &context);
+    }
     return got;
 }
 
@@ -234,13 +225,17 @@ note_refusal(const dls_exchange *x, form_walk *walk, const dls_call_values *valu
     return now != 0;
 }
 
-/* A form was taken.  A refused -1 is not passed again (N6). */
+/* A form was taken.  One that is known already teaches nothing.  A refused -1 is not
+ * passed again (N6). */
 static void
 learn_taken(dls_exchange *x, const form_walk *walk, unsigned full,
             const dls_call_values *values)
 {
-    dls_plan_learn_keywords(x->plan, walk->tried,
-                            walk->learnable ? (int)(full & ~walk->tried) : -1);
+    unsigned refused = full & ~walk->tried;
+    if (walk->learned.taken != walk->tried || walk->learned.refused != refused) {
+        dls_plan_learn_keywords(x->plan, walk->tried,
+                                walk->learnable ? (int)refused : -1);
+    }
     if (walk->none && (walk->tried & DLS_ASK_STREAM)
         && dls_stream_is_minus_one(values->stream)) {
         dls_plan_learn_no_minus_one(x->plan); /* mutant: learned of -1 */
@@ -320,18 +315,6 @@ pass_minus_one(dls_exchange *x, dls_sync *sync)
     return sync->passed == NULL ? -1 : !as_bare;
 }
 
-/* 1: a capture is running, and the call must not be told of a stream; 0: call; -1:
- * exception. */
-static int
-begin_call(dls_exchange *x, dl_device device, dls_producer_kind kind, dls_sync *sync)
-{
-    const dls_sync_source from = dls_sync_source_of(x, device);
-    int captured = dls_sync_begin(&from, NULL, kind, sync) < 0
-                       ? -1
-                       : dls_sync_meets_capture(sync);
-    return captured > 0 ? pass_minus_one(x, sync) : captured;
-}
-
 /* The keywords that are wanted, and their values.  copies: may copy= be among them? */
 static unsigned
 collect_keywords(const dls_exchange *x, const dls_sync *sync, bool copies,
@@ -408,7 +391,7 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
                                 "its producer cannot copy it, and dlshim makes no "
                                 "copies on such a device; pass a .copy() or .clone()")
                    : dls_sync_finish(sync, kind, unknown, &x->acquired);
-    return dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
+    return code == 0 ? DLS_ATTEMPT_GOT : dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
 }
 
 /* __dlpack__ of memory that stays where it lies. */
@@ -420,8 +403,15 @@ attempt_dlpack(dls_exchange *x, dl_device device)
     if (mistaken < 0) {
         return DLS_ATTEMPT_RAISED;
     }
-    dls_producer_kind kind = mistaken ? DLS_PRODUCER_OLD : kind_of(x->plan, device);
-    int captured = begin_call(x, device, kind, &sync);
+    const dls_sync_source from = dls_sync_source_of(x, device);
+    dls_producer_kind kind = mistaken ? DLS_PRODUCER_OLD
+                                      : dls_producer_kind_of(x->plan, device);
+    int captured = dls_sync_begin(&from, NULL, kind, &sync) < 0
+                       ? -1
+                       : dls_sync_meets_capture(&sync);
+    if (captured > 0) {
+        captured = pass_minus_one(x, &sync);
+    }
     dls_attempt got = captured < 0 ? DLS_ATTEMPT_FINAL
                                    : call_in_place(x, &sync, captured > 0);
     dls_sync_end(&sync);
@@ -455,7 +445,8 @@ begin_move(dls_exchange *x, dl_device device, const dls_request *request,
 {
     dls_sync_source from = dls_sync_source_of(x, request->device);
     from.request = request;
-    if (dls_sync_begin(&from, NULL, kind_of(x->plan, device), sync) < 0) {
+    dls_producer_kind kind = dls_producer_kind_of(x->plan, device);
+    if (dls_sync_begin(&from, NULL, kind, sync) < 0) {
         return -1;
     }
     bool to_host = request->device.device_type == dl_kDLCPU;

@@ -203,7 +203,7 @@ bool
 dls_acquired_may_hand_on(const dls_exchange *x)
 {
     /* Another holder of the capsule may consume it. */
-    return !dls_plan_has(x->plan, DLS_LIB_DOES_NOT_OWN) && !x->acquired.shared
-           && hold_flags(x) == 0 && x->acquired.generation != DLS_DESCRIBED
-           && !x->acquired.altered;
+    return !x->acquired.shared && !x->acquired.altered
+           && x->acquired.generation != DLS_DESCRIBED && hold_flags(x) == 0
+           && !dls_plan_has(x->plan, DLS_LIB_DOES_NOT_OWN);
 }

@@ -331,6 +331,22 @@ meet_replaced_table(dls_exchange *x)
     return 0;
 }
 
+/* A device was named, and the memory lies on another one: bring it there, if that can
+ * be done. */
+static int
+negotiate_to_wanted(dls_exchange *x, dl_device device)
+{
+    dls_transfer route = dls_transfer_of(x->state, &x->request, device);
+    if (route == DLS_TRANSFER_MOVE || dls_transfer_is_on_copy_stream(route)) {
+        return negotiate_transfer(x, device, route != DLS_TRANSFER_MOVE);
+    }
+    if (route == DLS_TRANSFER_TO_DEVICE
+        && dls_transfer_check(x->state, x->source, &x->request, device) < 0) {
+        return -1;
+    }
+    return negotiate(x, &device);
+}
+
 /* The memory lies on `device`: the stream is passed on, the memory is brought to the
  * wanted device if that can be done, and all synchronisation is done.  Results as
  * above. */
@@ -341,15 +357,8 @@ negotiate_off_host(dls_exchange *x, dl_device device)
         return -1;
     }
     dls_plan_leave_host(x->plan, true);
-    dls_transfer route = dls_transfer_of(x->state, &x->request, device);
-    if (route == DLS_TRANSFER_MOVE || dls_transfer_is_on_copy_stream(route)) {
-        return negotiate_transfer(x, device, route != DLS_TRANSFER_MOVE);
-    }
-    if (route == DLS_TRANSFER_TO_DEVICE
-        && dls_transfer_check(x->state, x->source, &x->request, device) < 0) {
-        return -1;
-    }
-    return negotiate(x, &device);
+    return x->request.has_device ? negotiate_to_wanted(x, device)
+                                 : negotiate(x, &device);
 }
 
 /* --- where the memory lies ------------------------------------------------ */
@@ -523,14 +532,12 @@ after_learned(dls_exchange *x, dls_form form, dls_attempt got)
     return acquire_anew(x, dls_plan_learned(x->plan)); /* the call may have taught */
 }
 
-/* Read the buffer before anything else is asked.  A refused buffer says nothing:
- * __dlpack__ gives the memory, or the error that is shown. */
+/* Read the buffer before anything else is asked (dls_plan_reads_buffer_first).  A
+ * refused buffer says nothing: __dlpack__ gives the memory, or the error that is shown.
+ */
 static dls_attempt
 try_buffer_first(dls_exchange *x)
 {
-    if (!dls_plan_reads_buffer_first(x->plan) || x->request.has_assumed) {
-        return DLS_ATTEMPT_NOT_OFFERED;
-    }
     if (check_stream_object(x) < 0) {
         return DLS_ATTEMPT_FINAL;
     }
@@ -558,11 +565,13 @@ dls_acquire(dls_exchange *x)
         const dls_form form = form_of_outcome(&x->outcome);
         return after_learned(x, form, read_outcome(x));
     }
-    dls_attempt first = try_buffer_first(x);
+    const dls_request *request = &x->request;
+    dls_attempt first = !request->has_assumed && dls_plan_reads_buffer_first(x->plan)
+                            ? try_buffer_first(x)
+                            : DLS_ATTEMPT_NOT_OFFERED;
     if (first != DLS_ATTEMPT_NOT_OFFERED) {
         return first == DLS_ATTEMPT_GOT ? 0 : -1;
     }
-    const dls_request *request = &x->request;
     const dls_learned learned = dls_plan_learned(x->plan);
     const dls_form form = learned.forms[request->versioned];
     if (!form.known || !learned.met || learned.off_host || request->has_assumed) {

@@ -96,32 +96,37 @@ dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     return code;
 }
 
+/* The bit is set, and DLPack has no word for it.  Always -1. */
+static int
+refuse_bit(dls_state *state, const dls_plan *plan, PyObject *obj, const char *bit,
+           const char *resolved)
+{
+    return dls_refuse(state, DLS_EBUFFER, obj,
+                      dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)
+                          ? "its %s bit is set, the memory holds other values: wrap "
+                            "tensor.resolve_%s() instead"
+                          : "its %s bit is set, the memory holds other values: call "
+                            "x.resolve_%s() first",
+                      bit, resolved);
+}
+
 static int
 refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtype)
 {
     bool complex = dtype.code == dl_kDLComplex;
     bool exact = dtype.code == dl_kDLInt || dtype.code == dl_kDLUInt
                  || dtype.code == dl_kDLBool;
-    bool wrapped = dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY);
     int truth = complex ? truth_of_method(obj, state->names.is_conj, NULL) : 0;
     if (truth > 0) {
-        dls_refuse(state, DLS_EBUFFER, obj,
-                   wrapped ? "its conjugate bit is set, the memory holds other values: "
-                             "wrap tensor.resolve_conj() instead"
-                           : "its conjugate bit is set, the memory holds other values: "
-                             "call x.resolve_conj() first");
+        return refuse_bit(state, plan, obj, "conjugate", "conj");
     }
     if (truth == 0 && !exact) {
         truth = truth_of_method(obj, state->names.is_neg, plan->is_neg);
         if (truth > 0) {
-            dls_refuse(state, DLS_EBUFFER, obj,
-                       wrapped ? "its negative bit is set, the memory holds other "
-                                 "values: wrap tensor.resolve_neg() instead"
-                               : "its negative bit is set, the memory holds other "
-                                 "values: call x.resolve_neg() first");
+            return refuse_bit(state, plan, obj, "negative", "neg");
         }
     }
-    return truth == 0 ? 0 : -1;
+    return truth;
 }
 
 int

@@ -25,7 +25,7 @@ dls_acquired_drop(dls_acquired *acquired)
     dls_hold hold = acquired->hold;
     const bool shared = acquired->shared;
     const bool versioned = acquired->generation == DLS_VERSIONED;
-    if (acquired->dims != acquired->few_dims) {
+    if (acquired->dims != NULL && acquired->dims != acquired->few_dims) {
         dls_free(acquired->dims);
     }
     dls_acquired_init(acquired);

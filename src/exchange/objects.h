@@ -59,7 +59,7 @@ dls_producer_keep_share(dls_producer *self, dls_shared *share)
 static inline void
 dls_producer_keep(dls_producer *self, dls_exchange *x, bool made)
 {
-    if (made || x->kept != NULL) {
+    if (x->kept != NULL || (made && self->kept != NULL)) {
         dls_shared *kept = x->kept;
         x->kept = NULL;
         dls_producer_keep_share(self, kept);

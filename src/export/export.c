@@ -175,7 +175,6 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->state = state;
     x->source = Py_NewRef(source);
     x->plan = dls_plan_share(plan);
-    dls_request_init(&x->request, options);
     x->outcome = outcome != NULL ? *outcome : (dls_outcome){.kind = DLS_NOT_LEARNED};
     dls_acquired_init(&x->acquired);
     x->synced = false;
@@ -188,6 +187,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->keeps = false;
     x->kept = NULL;
     x->running = DLS_NO_CALL;
+    dls_request_init(&x->request, options);
 }
 
 /* Clear the things that one run has gathered, and that the next must not see. */
@@ -213,7 +213,9 @@ dls_exchange_end(dls_exchange *x)
     clear_run(x);
     assert(dls_acquired_is_empty(&x->acquired));
     dls_running_end(x->running);
-    dls_shared_drop(x->kept, DLS_ATTACHED);
+    if (x->kept != NULL) {
+        dls_shared_drop(x->kept, DLS_ATTACHED);
+    }
     Py_DECREF(x->source);
     dls_plan_drop(x->plan);
 }
@@ -280,9 +282,9 @@ meet_anew(dls_exchange *x)
 static bool
 wants_detach(const dls_exchange *x)
 {
-    return !dls_plan_is_tensor(x->plan)
-           && dls_option_given(x->request.options, DLS_OPTION_detach)
-           && x->request.options->detach
+    const dls_options *options = x->request.options;
+    return options != NULL && dls_option_given(options, DLS_OPTION_detach)
+           && options->detach && !dls_plan_is_tensor(x->plan)
            && (!x->request.detaches || dls_plan_has(x->plan, DLS_LIB_AUTOGRAD));
 }
 
@@ -603,7 +605,9 @@ complete_request(dls_exchange *x, dls_export_kind kind)
         && dls_request_options(x->state, x->source, request) < 0) {
         return -1;
     }
-    dls_transfer_name_device(request);
+    if (request->has_device) {
+        dls_transfer_name_device(request);
+    }
     request->host_reads |= request->copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
     request->ask_device |= request->stream != NULL || request->has_device;

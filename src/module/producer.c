@@ -183,15 +183,17 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
         && Py_TYPE(self->source) == self->plan->type) {
         return dlpack_of_author(self, args, n, kwnames);
     }
-    if (dls_fast_is_idle(self)) {
-        return dlpack_idle(self, args, n, kwnames);
+    if (self->options != NULL) {
+        return dls_fast_is_idle(self)
+                   ? dlpack_idle(self, args, n, kwnames)
+                   : dls_export_producer(self, args, n, kwnames, NULL);
     }
     dls_form column = usual == DLS_WANTS_VERSIONED ? dls_fast_column_form(self)
                                                    : (dls_form){.known = false};
     if (column.known) {
         return dls_fast_column(self, args, kwnames, column);
     }
-    if (self->kept != NULL && self->options == NULL) {
+    if (self->kept != NULL) {
         usual = dls_request_read_usual(self->state, args, n, kwnames);
     }
     bool copies = usual == DLS_WANTS_LEGACY_COPY || usual == DLS_WANTS_VERSIONED_COPY;

@@ -260,11 +260,26 @@ ask_library(const dls_sync_source *from, dls_producer_stream *p, PyObject **queu
 
 /* --- what others call ----------------------------------------------------- */
 
-bool
-dls_producer_stream_can_be_asked(const dls_plan *plan, dl_device device)
+dls_producer_kind
+dls_producer_kind_of(const dls_plan *plan, dl_device device)
 {
-    return has_work_stream(plan, device)
-           || dls_library_has_stream(plan->library, device.device_type);
+    const uint32_t traits = plan->traits;
+    if (traits & DLS_LIB_WAITS) {
+        return DLS_PRODUCER_WAITED;
+    }
+    if (traits & DLS_LIB_IGNORES_STREAM) {
+        return DLS_PRODUCER_IGNORES;
+    }
+    if (traits & DLS_LIB_NO_MINUS_ONE) {
+        return DLS_PRODUCER_NO_MINUS_ONE;
+    }
+    if (traits & DLS_LIB_REFUSES_TWO) {
+        return DLS_PRODUCER_REFUSES_TWO;
+    }
+    /* There is no other way to P than these two. */
+    bool can_be_asked = has_work_stream(plan, device)
+                        || dls_library_has_stream(plan->library, device.device_type);
+    return can_be_asked ? DLS_PRODUCER_MODERN : DLS_PRODUCER_UNKNOWN;
 }
 
 int

@@ -45,13 +45,14 @@ dls_producer_stream_of_object(PyObject *queue)
         .known = DLS_P_KNOWN, .handle = (uint64_t)(uintptr_t)queue, .object = queue};
 }
 
+/* How a producer of this type treats the stream that it is passed for memory there: by
+ * what is known of its library, and by whether dls_producer_stream_ask could find P. */
+dls_producer_kind dls_producer_kind_of(const dls_plan *plan, dl_device device);
+
 /* The functions below return 0, or -1 with an exception.  *p is left as it is if P
  * cannot be found.  *queue, NULL before the call, receives a new reference to the SYCL
  * queue that the library named, which p->object then borrows; it stays NULL otherwise,
  * and is set on success only. */
-
-/* Could the next function find P for this type?  There is no other way to P. */
-bool dls_producer_stream_can_be_asked(const dls_plan *plan, dl_device device);
 
 /* Find P by the type's C table, or else by its library. */
 int dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,

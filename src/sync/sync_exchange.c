@@ -206,7 +206,9 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
 {
     assert(from->state != NULL && from->source != NULL && from->request != NULL);
     *sync = (dls_sync){.from = *from, .kind = kind, .is_empty = from->request->empty};
-    set_transfer(sync, dls_transfer_of(from->state, from->request, from->device));
+    if (from->request->has_device) {
+        set_transfer(sync, dls_transfer_of(from->state, from->request, from->device));
+    }
     if (read_s(from->state, from->request, from->family, &sync->s) < 0) {
         return -1;
     }

@@ -460,22 +460,21 @@ has_usual_look_up(PyTypeObject *type)
            == PyObject_GenericGetAttr;
 }
 
-/* Has the class of this object surely no such attribute?  Only objects are asked whose
+/* Does the class of this object surely show no C table?  Only objects are asked whose
  * attributes are looked up in the usual way: a class that lacks an attribute makes an
  * exception, whose text costs more than the rest of an exchange. */
 static bool
-is_surely_absent(PyObject *obj, PyObject *name)
+shows_no_table(dls_state *state, PyObject *obj)
 {
     PyObject *value = NULL;
-    if (!has_usual_look_up(Py_TYPE(obj))) {
-        return false;
-    }
-    int got = dls_get_optional(obj, name, &value);
-    Py_XDECREF(value);
-    if (got < 0) {
+    bool absent = has_usual_look_up(Py_TYPE(obj))
+                  && dls_get_optional(obj, state->names.exchange_api, &value) == 0
+                  && dls_get_optional(obj, state->names.exchange_api_old, &value) == 0;
+    if (!absent) {
+        Py_XDECREF(value);
         PyErr_Clear();
     }
-    return got == 0;
+    return absent;
 }
 
 bool
@@ -483,11 +482,11 @@ dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan, PyObject *obj
 {
     PyObject *names[] = {state->names.exchange_api, state->names.exchange_api_old};
     const dl_exchange_api *shown = NULL;
+    if (plan->shown_table == NULL && shows_no_table(state, obj)) {
+        return false;
+    }
     for (int i = 0; i < 2 && shown == NULL; i++) {
         PyObject *value = NULL;
-        if (plan->shown_table == NULL && is_surely_absent(obj, names[i])) {
-            continue;
-        }
         if (dls_get_optional((PyObject *)plan->type, names[i], &value) < 0) {
             PyErr_Clear();
             return false;
