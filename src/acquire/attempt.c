@@ -550,12 +550,13 @@ dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask)
 dls_attempt
 dls_attempt_on_host(dls_exchange *x, dls_protocol protocol, unsigned mask)
 {
-    if (!x->tried.known || x->tried.protocol != protocol || x->tried.mask != mask) {
+    if (!(x->tried & DLS_FORM_KNOWN) || dls_form_protocol(x->tried) != protocol
+        || (x->tried & DLS_FORM_KEYWORDS) != mask) {
         return dls_attempt_ask(x, protocol, mask);
     }
     PyObject *error = x->tried_error;
     x->tried_error = NULL;
-    x->tried.known = false;
+    x->tried = 0;
     if (error == NULL) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }

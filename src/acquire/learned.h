@@ -10,18 +10,18 @@
 #include "python/capsule.h"
 #include "python/errors.h"
 
-/* source.__dlpack__(...) in a learned form (DLS_FAST_*): without keywords, or with
+/* source.__dlpack__(...) in a learned form that is fast: without keywords, or with
  * max_version alone. */
 DLS_INLINE PyObject *
 dls_call_learned(dls_hot hot)
 {
     PyObject *args[DLS_CALL_ROOM], *kwnames = NULL;
     args[DLS_CALL_SELF] = hot.source;
-    if (hot.form & DLS_FAST_VERSION) {
+    if (hot.form & DLS_ASK_VERSION) {
         args[DLS_CALL_VALUES] = hot.state->asked_version;
         kwnames = hot.state->kwnames[DLS_ASK_VERSION];
     }
-    return hot.form & DLS_FAST_DIRECT ? dls_call_directly(hot.plan, args, kwnames)
+    return hot.form & DLS_FORM_DIRECT ? dls_call_directly(hot.plan, args, kwnames)
                                       : dls_call_method(hot.plan, args, kwnames);
 }
 
@@ -72,8 +72,9 @@ dls_ask_table(dls_hot hot, bool kernel_asks)
 DLS_INLINE dls_hot
 dls_ask_learned(dls_hot hot, bool answer, bool kernel_asks)
 {
-    return answer && (hot.form & DLS_FAST_TABLE) ? dls_ask_table(hot, kernel_asks)
-                                                 : dls_ask_method(hot, answer);
+    return answer && dls_form_protocol(hot.form) == DLS_PROTOCOL_TABLE
+               ? dls_ask_table(hot, kernel_asks)
+               : dls_ask_method(hot, answer);
 }
 
 /* Does the struct around the tensor need no change?  A versioned consumer sees the

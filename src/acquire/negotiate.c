@@ -48,25 +48,18 @@ device_is_asked(const dls_plan *plan)
            && plan->has_device && plan->device_method == NULL;
 }
 
-/* DLS_FAST_* of a form that worked; 0 where the library or the form needs a decision.
- */
-static uint8_t
-fast_form(const dls_exchange *x, dls_form form)
+/* May the fast path use a form that worked?  Not where the library or the form needs a
+ * decision.  Our methods on a decorated class are not asked by dlshim: the author's
+ * are. */
+static bool
+is_fast(const dls_plan *plan, dls_protocol protocol, unsigned mask)
 {
     uint32_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_IMMUTABLE | DLS_LIB_DOES_NOT_OWN
                        | DLS_LIB_ASKED_FIRST
-                       | (form.protocol == DLS_PROTOCOL_DLPACK ? DLS_LIB_LAZY_BITS : 0);
-    if (form.protocol > DLS_PROTOCOL_DLPACK || (form.mask & ~DLS_ASK_VERSION) != 0
-        || dls_plan_learned(x->plan).off_host || dls_plan_has(x->plan, decides)) {
-        return 0;
-    }
-    return (uint8_t)(DLS_FAST_OPEN
-                     | (form.protocol == DLS_PROTOCOL_TABLE ? DLS_FAST_TABLE : 0)
-                     | (form.mask != 0 ? DLS_FAST_VERSION : 0)
-                     | (form.versioned ? DLS_FAST_VERSIONED : 0)
-                     | (x->request.versioned ? DLS_FAST_WANTED : 0)
-                     | (x->plan->method != NULL ? DLS_FAST_DIRECT : 0)
-                     | (device_is_asked(x->plan) ? DLS_FAST_DEVICE : 0));
+                       | (protocol == DLS_PROTOCOL_DLPACK ? DLS_LIB_LAZY_BITS : 0);
+    return protocol <= DLS_PROTOCOL_DLPACK && (mask & ~DLS_ASK_VERSION) == 0
+           && !dls_plan_learned(plan).off_host && !dls_plan_has(plan, decides)
+           && !plan->is_decorated;
 }
 
 /* The attempt succeeded on the host: learn its form, which is then the first to be
@@ -86,13 +79,15 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
     bool by_chance = x->learned_failed || of_one
                      || (x->refused_otherwise
                          && !dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL));
-    const dls_form form = {
-        .known = !after_refusal && !by_chance,
-        .versioned = x->acquired.generation == DLS_VERSIONED,
-        .protocol = (unsigned)protocol & 31u,
-        .mask = mask & 15u,
-    };
-    dls_plan_learn_form(x->plan, x->request.versioned, form, fast_form(x, form));
+    unsigned bits = mask | (after_refusal || by_chance ? 0 : DLS_FORM_KNOWN)
+                    | (x->request.versioned ? DLS_FORM_WANTED : 0)
+                    | (x->acquired.generation == DLS_VERSIONED ? DLS_FORM_VERSIONED
+                                                               : 0);
+    if (is_fast(x->plan, protocol, mask)) {
+        bits |= DLS_FORM_FAST | (x->plan->method != NULL ? DLS_FORM_DIRECT : 0)
+                | (device_is_asked(x->plan) ? DLS_FORM_ASKS_DEVICE : 0);
+    }
+    dls_plan_learn_form(x->plan, dls_form_of(protocol, bits));
 }
 
 /* --- one protocol --------------------------------------------------------- */
@@ -455,18 +450,6 @@ acquire_anew(dls_exchange *x, dls_learned learned)
 
 /* --- acquire -------------------------------------------------------------- */
 
-/* In which form has the fast path asked? */
-static dls_form
-form_of_outcome(const dls_outcome *outcome)
-{
-    unsigned fast = outcome->form;
-    dls_protocol protocol = fast & DLS_FAST_COLUMN  ? outcome->column->protocol
-                            : fast & DLS_FAST_TABLE ? DLS_PROTOCOL_TABLE
-                                                    : DLS_PROTOCOL_DLPACK;
-    return (dls_form){.protocol = (unsigned)protocol & 31u,
-                      .mask = fast & DLS_FAST_VERSION ? DLS_ASK_VERSION : 0};
-}
-
 /* Read the fast path's answer.  The outcome is empty afterwards. */
 static dls_attempt
 read_outcome(dls_exchange *x)
@@ -476,15 +459,15 @@ read_outcome(dls_exchange *x)
     if (outcome.error != NULL) {
         dls_error_restore(outcome.error);
     }
-    if (outcome.form & DLS_FAST_COLUMN) {
+    if (dls_protocol_is_arrow(dls_form_protocol(outcome.form))) {
         return outcome.kind == DLS_GOT ? dls_attempt_read_column(x, outcome.column)
                : outcome.error != NULL ? DLS_ATTEMPT_RAISED
                                        : DLS_ATTEMPT_NOT_OFFERED;
     }
-    if (outcome.form & DLS_FAST_TABLE) {
+    if (dls_form_protocol(outcome.form) == DLS_PROTOCOL_TABLE) {
         return dls_attempt_read_table(x, outcome.managed, true);
     }
-    unsigned likely = outcome.form & DLS_FAST_VERSIONED ? DLS_ASK_VERSION : 0;
+    unsigned likely = outcome.form & DLS_FORM_VERSIONED ? DLS_ASK_VERSION : 0;
     return dls_attempt_read_capsule(x, outcome.capsule, likely);
 }
 
@@ -524,8 +507,7 @@ after_learned(dls_exchange *x, dls_form form, dls_attempt got)
         dls_acquired_drop(&x->acquired);
     }
     else {
-        x->tried = form;
-        x->tried.known = true;
+        x->tried = form | DLS_FORM_KNOWN;
         x->tried_error = dls_error_take();
         x->learned_failed = true;
     }
@@ -543,7 +525,7 @@ try_buffer_first(dls_exchange *x)
     }
     dls_attempt got = dls_attempt_ask(x, DLS_PROTOCOL_BUFFER, 0);
     if (got == DLS_ATTEMPT_GOT) {
-        dls_plan_learn_form(x->plan, false, (dls_form){.known = false}, 0);
+        dls_plan_learn_form(x->plan, 0);
     }
     return got != DLS_ATTEMPT_RAISED ? got
            : dls_error_forget() < 0  ? DLS_ATTEMPT_FINAL
@@ -562,7 +544,7 @@ dls_acquire(dls_exchange *x)
         return -1;
     }
     if (x->outcome.kind != DLS_NOT_LEARNED) {
-        const dls_form form = form_of_outcome(&x->outcome);
+        const dls_form form = x->outcome.form;
         return after_learned(x, form, read_outcome(x));
     }
     const dls_request *request = &x->request;
@@ -574,7 +556,8 @@ dls_acquire(dls_exchange *x)
     }
     const dls_learned learned = dls_plan_learned(x->plan);
     const dls_form form = learned.forms[request->versioned];
-    if (!form.known || !learned.met || learned.off_host || request->has_assumed) {
+    if (!(form & DLS_FORM_KNOWN) || !learned.met || learned.off_host
+        || request->has_assumed) {
         return acquire_anew(x, learned);
     }
     dl_device device;
@@ -585,8 +568,8 @@ dls_acquire(dls_exchange *x)
     if (known == 0 && check_stream_object(x) < 0) {
         return -1;
     }
-    dls_protocol protocol = (dls_protocol)form.protocol;
-    dls_attempt got = dls_attempt_on_host(x, protocol, form.mask);
+    dls_attempt got = dls_attempt_on_host(x, dls_form_protocol(form),
+                                          form & DLS_FORM_KEYWORDS);
     return got == DLS_ATTEMPT_GOT && known > 0 ? check_device(x, &device)
                                                : after_learned(x, form, got);
 }

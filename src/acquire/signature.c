@@ -70,7 +70,8 @@ took_version(const dls_plan *plan)
     const dls_learned learned = dls_plan_learned(plan);
     bool taken = learned.taken & DLS_ASK_VERSION;
     for (int i = 0; i < 2; i++) {
-        taken |= learned.forms[i].known && (learned.forms[i].mask & DLS_ASK_VERSION);
+        taken |= (learned.forms[i] & DLS_FORM_KNOWN)
+                 && (learned.forms[i] & DLS_ASK_VERSION);
     }
     return taken && !plan->on_instance;
 }

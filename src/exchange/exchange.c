@@ -129,7 +129,7 @@ dls_exchange_check(const dls_exchange *x)
            && dls_plan_check(x->plan) && PyErr_Occurred() == NULL
            && request->seen == &x->request.stream_read && request->copy >= -1
            && request->copy <= 1 && outcome_check(&x->outcome)
-           && (x->tried.known || x->tried_error == NULL)
+           && ((x->tried & DLS_FORM_KNOWN) || x->tried_error == NULL)
            && acquired_check(&x->acquired);
 }
 

@@ -180,12 +180,12 @@ typedef struct {
  */
 typedef struct {
     dls_outcome_kind kind;
-    unsigned form;                        /* DLS_FAST_*: how the producer was asked */
+    dls_form form;                        /* how the producer was asked */
     PyObject *capsule;                    /* the result of __dlpack__, or NULL */
     dl_managed_tensor_versioned *managed; /* the struct of the C table, or NULL */
     PyObject *error;                      /* the exception, or NULL */
-    dls_column *column; /* DLS_FAST_COLUMN, else NULL.  The struct is the fast path's,
-                         * what it holds is the outcome's. */
+    dls_column *column; /* of a protocol of Arrow, else NULL.  The struct is the fast
+                         * path's, what it holds is the outcome's. */
 } dls_outcome;
 
 /* The record on the fast path.  Its address is never taken: that would cost its place
@@ -194,7 +194,7 @@ typedef struct {
     dls_state *state;
     PyObject *source;  /* borrowed: the producer that is asked */
     dls_plan *plan;    /* borrowed: of the source's type */
-    unsigned form;     /* DLS_FAST_*: how it is asked, 0: no form was learned */
+    dls_form form;     /* how it is asked */
     PyObject *capsule; /* strong, after the call: the result of __dlpack__, or NULL */
     void *managed;     /* after the call: the struct in the capsule, or (owned) the C
                         * table's; NULL: there is none that can be read at once */
@@ -215,7 +215,7 @@ typedef struct {
                              * signature of the type's __dlpack__, so what works next is
                              * not learned (N1) */
     PyObject *first_error; /* negotiation, strong: the error to show if nothing works */
-    dls_form tried; /* known: this form failed already, and is not asked again ... */
+    dls_form tried; /* KNOWN: this form failed already, and is not asked again ... */
     PyObject *tried_error; /* ... it raised this (strong); NULL: it gave nothing */
     bool learned_failed; /* the learned form failed for this object: what works instead
                           * is not learned (N1) */

@@ -32,7 +32,7 @@ dls_device_is_known_host(dls_producer *self)
         return 0;
     }
     const dls_learned learned = dls_plan_learned(plan);
-    if ((learned.fast[0] | learned.fast[1]) & DLS_FAST_DEVICE) {
+    if ((learned.forms[0] | learned.forms[1]) & DLS_FORM_ASKS_DEVICE) {
         int got = dls_device_ask(self->state, plan, self->source, &device);
         return dls_device_is_host_answer(got, device);
     }

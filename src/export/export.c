@@ -181,7 +181,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->refused_otherwise = false;
     x->learned_failed = false;
     x->first_error = NULL;
-    x->tried = (dls_form){.known = false};
+    x->tried = 0;
     x->tried_error = NULL;
     x->copied = false;
     x->keeps = false;
@@ -197,7 +197,7 @@ clear_run(dls_exchange *x)
     dls_acquired_drop(&x->acquired);
     Py_CLEAR(x->first_error);
     Py_CLEAR(x->tried_error);
-    x->tried.known = false;
+    x->tried = 0;
     x->learned_failed = false;
     x->refused_otherwise = false;
     x->synced = false;

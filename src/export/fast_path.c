@@ -16,7 +16,7 @@
 #include "protocols/protocols.h"
 
 static inline dls_hot
-hot_of(const dls_producer *self, unsigned form)
+hot_of(const dls_producer *self, dls_form form)
 {
     return (dls_hot){
         .state = self->state, .source = self->source, .plan = self->plan, .form = form};
@@ -86,11 +86,11 @@ is_as_wanted(const dls_options *options, dls_hot hot, bool answer)
 /* answer: the generation of the answer; idle: the Producer has idle options, else it
  * has none.  Both are known to the compiler. */
 DLS_INLINE PyObject *
-capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigned form,
+capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, dls_form form,
            bool answer, bool idle)
 {
     PyObject *given;
-    bool wanted = form & DLS_FAST_WANTED;
+    bool wanted = form & DLS_FORM_WANTED;
     dls_hot hot = dls_ask_learned(hot_of(self, form), answer, false);
     hot.source = self->source; /* the collector may have cleared the Producer */
     if (!dls_hot_is_plain(hot, answer, wanted, true)
@@ -121,18 +121,18 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, unsigne
 
 PyObject *
 dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
-                 unsigned form)
+                 dls_form form)
 {
-    return form & DLS_FAST_VERSIONED
+    return form & DLS_FORM_VERSIONED
                ? capsule_of(self, args, kwnames, form, true, false)
                : capsule_of(self, args, kwnames, form, false, false);
 }
 
 PyObject *
 dls_fast_capsule_idle(dls_producer *self, PyObject *const *args, PyObject *kwnames,
-                      unsigned form)
+                      dls_form form)
 {
-    return form & DLS_FAST_VERSIONED
+    return form & DLS_FORM_VERSIONED
                ? capsule_of(self, args, kwnames, form, true, true)
                : capsule_of(self, args, kwnames, form, false, true);
 }
@@ -232,7 +232,7 @@ column_in_full(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                   : 1;
     }
     dls_outcome outcome = {.kind = got > 0 ? DLS_GOT : DLS_RAISED,
-                           .form = DLS_FAST_COLUMN,
+                           .form = dls_form_of(column->protocol, 0),
                            .error = got < 0 ? dls_error_take() : NULL,
                            .column = column};
     PyObject *capsule = dls_export_producer(self, args, 0, kwnames, &outcome);
@@ -249,7 +249,7 @@ dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     PyObject *source = Py_NewRef(self->source); /* as in capsule_of */
     dls_request_init(&request, NULL);
     request.versioned = true;
-    column.protocol = (dls_protocol)form.protocol;
+    column.protocol = dls_form_protocol(form);
     int got = dls_read_column(self->state, source, self->plan, &request, &column);
     PyObject *capsule = got > 0 && is_plain_column(&column)
                             ? capsule_of_column(self->state, &column)
@@ -270,9 +270,9 @@ struct_in_full(dls_producer *self, dls_outcome outcome,
 }
 
 DLS_APART int
-dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned **out)
+dls_fast_struct(dls_producer *self, dls_form form, dl_managed_tensor_versioned **out)
 {
-    bool answer = form & DLS_FAST_VERSIONED;
+    bool answer = form & DLS_FORM_VERSIONED;
     dls_hot hot = dls_ask_method(hot_of(self, form), answer);
     hot.source = self->source; /* as in capsule_of */
     bool plain = answer ? dls_hot_is_plain(hot, true, true, true)
@@ -292,7 +292,8 @@ dls_fast_struct(dls_producer *self, unsigned form, dl_managed_tensor_versioned *
 static int
 struct_after_table(dls_producer *self, dl_managed_tensor_versioned **out)
 {
-    dls_hot hot = {.form = DLS_FAST_TABLE | DLS_FAST_VERSIONED, .managed = *out};
+    dls_hot hot = {.form = dls_form_of(DLS_PROTOCOL_TABLE, DLS_FORM_VERSIONED),
+                   .managed = *out};
     *out = NULL;
     if (hot.managed != NULL && PyErr_Occurred() != NULL) {
         hot.managed = dls_hot_drop(hot);
@@ -328,9 +329,9 @@ dls_fast_struct_of_tensor(dls_tensor *self, dl_managed_tensor_versioned **out)
 }
 
 const dl_tensor *
-dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome)
+dls_fast_look(dls_producer *self, dls_form form, dls_outcome *outcome)
 {
-    bool answer = form & DLS_FAST_VERSIONED;
+    bool answer = form & DLS_FORM_VERSIONED;
     dls_hot hot = dls_ask_learned(hot_of(self, form), answer, true);
     if (!dls_hot_is_plain(hot, answer, false, false)) {
         *outcome = dls_outcome_of(hot);
@@ -393,10 +394,10 @@ tensor_of(dls_hot hot, bool answer)
 }
 
 PyObject *
-dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, unsigned form)
+dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, dls_form form)
 {
     dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};
-    return form & DLS_FAST_VERSIONED ? tensor_of(hot, true) : tensor_of(hot, false);
+    return form & DLS_FORM_VERSIONED ? tensor_of(hot, true) : tensor_of(hot, false);
 }
 
 /* --- copy=True: the question and the memory ------------------------------- */
@@ -417,7 +418,7 @@ static bool
 has_plain_flags(dls_hot hot)
 {
     const dl_managed_tensor_versioned *newer = hot.managed;
-    return !(hot.form & DLS_FAST_VERSIONED)
+    return !(hot.form & DLS_FORM_VERSIONED)
            || (newer->version.major == DL_MAJOR
                && (newer->flags & ~(uint64_t)DL_FLAG_READ_ONLY) == 0);
 }
@@ -444,7 +445,7 @@ look(answer *got)
 static void
 ask(answer *got)
 {
-    bool versioned = got->hot.form & DLS_FAST_VERSIONED;
+    bool versioned = got->hot.form & DLS_FORM_VERSIONED;
     dls_hot hot = dls_ask_learned(got->hot, versioned, false);
     got->hot.capsule = hot.capsule;
     got->hot.managed = hot.managed;
@@ -507,7 +508,7 @@ copy_memory(const answer *got, dls_hold *hold)
 static PyObject *
 tensor_of_copy(const answer *got)
 {
-    bool versioned = got->hot.form & DLS_FAST_VERSIONED;
+    bool versioned = got->hot.form & DLS_FORM_VERSIONED;
     const dl_managed_tensor_versioned *newer = got->hot.managed;
     dls_hold hold = {0};
     void *start = copy_memory(got, &hold);
@@ -530,7 +531,7 @@ tensor_of_copy(const answer *got)
 }
 
 PyObject *
-dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source, unsigned form)
+dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source, dls_form form)
 {
     PyObject *tensor;
     answer got;
@@ -579,7 +580,7 @@ capsule_around(dls_producer *self, const dls_delivery *what, dls_hold *hold)
 
 PyObject *
 dls_fast_capsule_copy(dls_producer *self, PyObject *const *args, PyObject *kwnames,
-                      unsigned form)
+                      dls_form form)
 {
     answer got;
     got.hot = (dls_hot){
@@ -596,7 +597,7 @@ dls_fast_capsule_copy(dls_producer *self, PyObject *const *args, PyObject *kwnam
     if (start != NULL) {
         dls_delivery what = {.tensor = *got.tensor,
                              .flags = DL_FLAG_IS_COPIED,
-                             .versioned = form & DLS_FAST_WANTED,
+                             .versioned = form & DLS_FORM_WANTED,
                              .canonical = true};
         what.tensor.data = start;
         capsule = capsule_around(self, &what, &hold);

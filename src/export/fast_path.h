@@ -22,7 +22,7 @@ dls_fast_is_bare(const dls_producer *self)
 
 /* The form for the source of this Producer, whose type may have changed
  * (dls_fast_form_of). */
-static inline unsigned
+static inline dls_form
 dls_fast_form(const dls_producer *self, bool wanted)
 {
     return Py_TYPE(self->source) == self->plan->type
@@ -48,12 +48,12 @@ dls_fast_is_idle(const dls_producer *self)
 /* __dlpack__ of a bare Producer, asked without positional arguments in a usual way
  * (dls_request_read_usual). */
 PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
-                           unsigned form);
+                           dls_form form);
 /* The same of a Producer with idle options. */
 PyObject *dls_fast_capsule_idle(dls_producer *self, PyObject *const *args,
-                                PyObject *kwnames, unsigned form);
+                                PyObject *kwnames, dls_form form);
 
-/* The form in which the columns of this source's type were read; unknown: they must be
+/* The form in which the columns of this source's type were read; 0: they must be
  * read in full.  A consumer that asked for the device first may be one that does not
  * heed READ_ONLY, and all columns are read-only (T8). */
 static inline dls_form
@@ -61,13 +61,14 @@ dls_fast_column_form(const dls_producer *self)
 {
     const dls_plan *plan = self->plan;
     const dls_learned learned = dls_plan_learned(plan);
-    dls_form form = learned.forms[true];
-    form.known = form.known && dls_protocol_is_arrow((dls_protocol)form.protocol)
-                 && learned.met && !learned.off_host && self->asked == 0
-                 && !plan->is_decorated && Py_TYPE(self->source) == plan->type
-                 && !dls_plan_has(plan, DLS_LIB_ASKED_FIRST | DLS_LIB_BUFFER_FIRST)
-                 && dls_fast_is_open();
-    return form;
+    const dls_form form = learned.forms[true];
+    bool open = (form & DLS_FORM_KNOWN)
+                && dls_protocol_is_arrow(dls_form_protocol(form)) && learned.met
+                && !learned.off_host && self->asked == 0 && !plan->is_decorated
+                && Py_TYPE(self->source) == plan->type
+                && !dls_plan_has(plan, DLS_LIB_ASKED_FIRST | DLS_LIB_BUFFER_FIRST)
+                && dls_fast_is_open();
+    return open ? form : 0;
 }
 
 /* __dlpack__ of a bare Producer of a column, asked in the usual way for a versioned
@@ -80,7 +81,7 @@ PyObject *dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *k
  * stolen).
  */
 DLS_EXTERN PyObject *dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source,
-                                     unsigned form);
+                                     dls_form form);
 
 /* Is it a Tensor that can be exported as it stands: plain host memory without flags? */
 static inline bool
@@ -97,14 +98,14 @@ PyObject *dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned);
  * with an exception.  The first asks the source's own C table, and hands its struct
  * on. */
 int dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out);
-int dls_fast_struct(dls_producer *self, unsigned form,
+int dls_fast_struct(dls_producer *self, dls_form form,
                     dl_managed_tensor_versioned **out);
 /* The same of a simple Tensor. */
 int dls_fast_struct_of_tensor(dls_tensor *self, dl_managed_tensor_versioned **out);
 
 /* For the borrower of a view, which is told no flags: the current tensor of a bare
  * Producer's source, owned by *outcome.  NULL: it needs a decision, with *outcome. */
-const dl_tensor *dls_fast_look(dls_producer *self, unsigned form, dls_outcome *outcome);
+const dl_tensor *dls_fast_look(dls_producer *self, dls_form form, dls_outcome *outcome);
 
 /* The struct of a plain answer in a capsule, for callers that want no capsule: owned by
  * the caller.  NULL with an exception, and hot is still to be dropped. */
@@ -141,9 +142,9 @@ dls_fast_struct_of(dls_hot hot, bool answer)
 
 /* from_dlpack(source, copy=True).  A count of the plan is stolen. */
 DLS_EXTERN PyObject *dls_fast_tensor_copy(dls_state *state, dls_plan *plan,
-                                          PyObject *source, unsigned form);
+                                          PyObject *source, dls_form form);
 
 /* __dlpack__ of a Producer without options, asked for a copy and a generation alone.
  */
 PyObject *dls_fast_capsule_copy(dls_producer *self, PyObject *const *args,
-                                PyObject *kwnames, unsigned form);
+                                PyObject *kwnames, dls_form form);

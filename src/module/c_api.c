@@ -344,7 +344,7 @@ is_laid_out(const dlshim_request *request, const dl_tensor *plain)
 static dl_managed_tensor_versioned *
 import_learned(dls_hot hot, const dlshim_request *request, dls_outcome *outcome)
 {
-    bool answer = hot.form & DLS_FAST_VERSIONED;
+    bool answer = hot.form & DLS_FORM_VERSIONED;
     hot = dls_ask_learned(hot, answer, false);
     if (!dls_hot_is_plain(hot, answer, true, hot.capsule != NULL)
         || !is_laid_out(request, dls_managed_tensor(hot.managed, answer))) {
@@ -402,17 +402,19 @@ acquire(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan
     dl_managed_tensor_versioned *managed = NULL;
     bool detach = plan != NULL && request->detach
                   && dls_plan_has(plan, DLS_LIB_AUTOGRAD);
-    unsigned form = plan != NULL && !detach ? dls_fast_form_of(plan, true) : 0;
-    if (form != 0) {
+    dls_form form = plan != NULL && !detach ? dls_fast_form_of(plan, true) : 0;
+    if (form & DLS_FORM_FAST) {
         dls_hot hot = {.state = state, .source = obj, .plan = plan, .form = form};
         managed = import_learned(hot, request, &outcome);
     }
     if (plan != NULL) {
         dls_plan_drop(plan);
     }
-    bool done = managed != NULL || (form != 0 && outcome.kind == DLS_NOT_LEARNED);
+    bool done = managed != NULL
+                || ((form & DLS_FORM_FAST) && outcome.kind == DLS_NOT_LEARNED);
     return done ? managed
-                : import_in_full(state, obj, request, form != 0 ? &outcome : NULL);
+                : import_in_full(state, obj, request,
+                                 form & DLS_FORM_FAST ? &outcome : NULL);
 }
 
 /* The same, compared with the request. */
@@ -453,7 +455,8 @@ import_tensor(PyObject *obj, const dlshim_request *given,
 static inline bool
 may_lend(const dls_plan *plan, const dlshim_request *request)
 {
-    return (dls_fast_form_of(plan, true) & DLS_FAST_TABLE)
+    const dls_form form = dls_fast_form_of(plan, true);
+    return (form & DLS_FORM_FAST) && dls_form_protocol(form) == DLS_PROTOCOL_TABLE
            && plan->table->dltensor_from_py_object_no_sync != NULL
            && (request->writable == 0
                || (dls_plan_has(plan, DLS_LIB_LAZY_BITS)

@@ -92,10 +92,13 @@ managed_tensor_from_py_object(void *object, dl_managed_tensor_versioned **out)
     }
     dls_producer *self = kind == PRODUCER ? dls_producer_data(object) : NULL;
     bool bare = self != NULL && dls_fast_is_bare(self);
-    unsigned form = bare ? dls_fast_form(self, true) : 0;
-    return form & DLS_FAST_TABLE ? dls_fast_struct_of_table(self, out)
-           : form != 0           ? dls_fast_struct(self, form, out)
-                                 : export_in_full(object, kind, out);
+    dls_form form = bare ? dls_fast_form(self, true) : 0;
+    if (!(form & DLS_FORM_FAST)) {
+        return export_in_full(object, kind, out);
+    }
+    return dls_form_protocol(form) == DLS_PROTOCOL_TABLE
+               ? dls_fast_struct_of_table(self, out)
+               : dls_fast_struct(self, form, out);
 }
 
 /* An object of a class that dlshim.producer changed. */

@@ -61,7 +61,7 @@ drop_equal(dls_outcome *outcome)
 /* Ask the source on the fast path.  True: *out is the kept view that says the same;
  * false: *outcome is for the full exchange. */
 static bool
-find_equal_view(dls_producer *self, unsigned form, dls_outcome *outcome, dl_tensor *out)
+find_equal_view(dls_producer *self, dls_form form, dls_outcome *outcome, dl_tensor *out)
 {
     const dl_tensor *now = dls_fast_look(self, form, outcome);
     bool found = now != NULL && dls_borrowed_find(self, now, out);
@@ -73,15 +73,15 @@ find_equal_view(dls_producer *self, unsigned form, dls_outcome *outcome, dl_tens
 
 /* The view is not the source's own. */
 static int
-borrow_kept(dls_producer *self, unsigned form, dl_tensor *out)
+borrow_kept(dls_producer *self, dls_form form, dl_tensor *out)
 {
     dls_outcome outcome;
     if (find_lasting_view(self, dls_plan_has(self->plan, DLS_LIB_IMMUTABLE), out)
-        || (form != 0 && find_equal_view(self, form, &outcome, out))) {
+        || ((form & DLS_FORM_FAST) && find_equal_view(self, form, &outcome, out))) {
         return 0;
     }
     dl_managed_tensor *managed = dls_export_producer_struct(
-        self, false, form != 0 ? &outcome : NULL);
+        self, false, form & DLS_FORM_FAST ? &outcome : NULL);
     return managed != NULL ? dls_borrowed_keep(self, managed, out) : -1;
 }
 
@@ -127,8 +127,8 @@ dls_ctable_view(dls_producer *self, dl_tensor *out)
     /* The first view is by a full exchange, which finds out whether a writable view may
      * be given (T8). */
     bool again = self->borrowed != NULL && dls_fast_is_bare(self);
-    unsigned form = again ? dls_fast_form(self, false) : 0;
-    if ((form & DLS_FAST_TABLE)
+    dls_form form = again ? dls_fast_form(self, false) : 0;
+    if ((form & DLS_FORM_FAST) && dls_form_protocol(form) == DLS_PROTOCOL_TABLE
         && self->plan->table->dltensor_from_py_object_no_sync != NULL) {
         return borrow_from_table(self, out);
     }

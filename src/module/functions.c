@@ -196,9 +196,9 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
      * again. */
     bool bare = kind == DLS_EXPORT_TENSOR && s.options == NULL
                 && Py_TYPE(s.source) == s.plan->type;
-    unsigned form = bare ? dls_fast_form_of(s.plan, true) : 0;
+    dls_form form = bare ? dls_fast_form_of(s.plan, true) : 0;
     void *result;
-    if (form != 0) {
+    if (form & DLS_FORM_FAST) {
         result = dls_fast_tensor(state, dls_plan_share(s.plan), s.source, form);
     }
     else {
@@ -251,8 +251,8 @@ asks_itself(const dls_plan *plan)
 PyObject *
 dls_tensor_plainly(dls_state *state, dls_plan *plan, PyObject *obj)
 {
-    unsigned form = dls_fast_form_of(plan, true);
-    if (form != 0) {
+    dls_form form = dls_fast_form_of(plan, true);
+    if (form & DLS_FORM_FAST) {
         return dls_fast_tensor(state, plan, obj, form);
     }
     PyObject *tensor = asks_itself(plan) ? dls_export_tensor(state, plan, obj, NULL, -1)
@@ -276,8 +276,8 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     if (kwnames == NULL) {
         return dls_tensor_plainly(state, plan, args[0]);
     }
-    unsigned form = dls_fast_form_of(plan, true);
-    if (form != 0) {
+    dls_form form = dls_fast_form_of(plan, true);
+    if (form & DLS_FORM_FAST) {
         return dls_fast_tensor_copy(state, plan, args[0], form);
     }
     PyObject *tensor = asks_itself(plan)

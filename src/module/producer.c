@@ -167,10 +167,10 @@ dlpack_idle(dls_producer *self, PyObject *const *args, Py_ssize_t n, PyObject *k
 {
     dls_usual usual = dls_request_read_usual(self->state, args, n, kwnames);
     bool wanted = usual == DLS_WANTS_VERSIONED;
-    unsigned form = wanted || usual == DLS_WANTS_LEGACY ? dls_fast_form(self, wanted)
+    dls_form form = wanted || usual == DLS_WANTS_LEGACY ? dls_fast_form(self, wanted)
                                                         : 0;
-    return form != 0 ? dls_fast_capsule_idle(self, args, kwnames, form)
-                     : dls_export_producer(self, args, n, kwnames, NULL);
+    return form & DLS_FORM_FAST ? dls_fast_capsule_idle(self, args, kwnames, form)
+                                : dls_export_producer(self, args, n, kwnames, NULL);
 }
 
 /* Columns have a fast path, too, and so has copy=True alone, also where the copy of the
@@ -188,18 +188,17 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                    ? dlpack_idle(self, args, n, kwnames)
                    : dls_export_producer(self, args, n, kwnames, NULL);
     }
-    dls_form column = usual == DLS_WANTS_VERSIONED ? dls_fast_column_form(self)
-                                                   : (dls_form){.known = false};
-    if (column.known) {
+    dls_form column = usual == DLS_WANTS_VERSIONED ? dls_fast_column_form(self) : 0;
+    if (column != 0) {
         return dls_fast_column(self, args, kwnames, column);
     }
     if (self->kept != NULL) {
         usual = dls_request_read_usual(self->state, args, n, kwnames);
     }
     bool copies = usual == DLS_WANTS_LEGACY_COPY || usual == DLS_WANTS_VERSIONED_COPY;
-    unsigned form = copies ? dls_fast_form(self, usual == DLS_WANTS_VERSIONED_COPY) : 0;
-    return form != 0 ? dls_fast_capsule_copy(self, args, kwnames, form)
-                     : dls_export_producer(self, args, n, kwnames, NULL);
+    dls_form form = copies ? dls_fast_form(self, usual == DLS_WANTS_VERSIONED_COPY) : 0;
+    return form & DLS_FORM_FAST ? dls_fast_capsule_copy(self, args, kwnames, form)
+                                : dls_export_producer(self, args, n, kwnames, NULL);
 }
 
 PyObject *
@@ -211,11 +210,11 @@ dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                           : DLS_READ_IN_FULL;
     /* Write the cases out, so that the compiler sees the case of a call without
      * keywords. */
-    unsigned form = usual == DLS_WANTS_LEGACY      ? dls_fast_form(data, false)
+    dls_form form = usual == DLS_WANTS_LEGACY      ? dls_fast_form(data, false)
                     : usual == DLS_WANTS_VERSIONED ? dls_fast_form(data, true)
                                                    : 0;
-    return form != 0 ? dls_fast_capsule(data, args, kwnames, form)
-                     : dlpack_in_full(data, args, n, kwnames, usual);
+    return form & DLS_FORM_FAST ? dls_fast_capsule(data, args, kwnames, form)
+                                : dlpack_in_full(data, args, n, kwnames, usual);
 }
 
 static PyObject *
@@ -253,8 +252,8 @@ static PyObject *
 make_tensor(dls_producer *self)
 {
     dls_exchange x;
-    unsigned form = dls_fast_is_bare(self) ? dls_fast_form(self, true) : 0;
-    if (form != 0) {
+    dls_form form = dls_fast_is_bare(self) ? dls_fast_form(self, true) : 0;
+    if (form & DLS_FORM_FAST) {
         return dls_fast_tensor(self->state, dls_plan_share(self->plan), self->source,
                                form);
     }

@@ -189,11 +189,12 @@ peek(PyObject *module, PyObject *capsule)
 static PyObject *
 form_dict(dls_form form)
 {
-    if (!form.known) {
+    if (!(form & DLS_FORM_KNOWN)) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("{s:s,s:i}", "protocol", dls_protocol_names[form.protocol],
-                         "keywords", (int)form.mask);
+    return Py_BuildValue("{s:s,s:i}", "protocol",
+                         dls_protocol_names[dls_form_protocol(form)], "keywords",
+                         (int)(form & DLS_FORM_KEYWORDS));
 }
 
 /* The names of the protocols, in the order in which they are tried. */

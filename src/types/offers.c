@@ -310,7 +310,7 @@ find_device(search *s)
     }
     Py_XDECREF(value);
     if (plan->cpu_only) {
-        dls_plan_learn_form(plan, false, (dls_form){.known = false}, 0);
+        dls_plan_learn_form(plan, 0);
     }
     return at == FAILED ? -1 : 0;
 }

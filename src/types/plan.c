@@ -65,16 +65,14 @@ write_learned(dls_plan *plan, dls_learned before, dls_learned learned)
 }
 
 void
-dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast)
+dls_plan_learn_form(dls_plan *plan, dls_form form)
 {
     dls_learned learned, before;
     do {
         learned = before = dls_plan_learned(plan);
         learned.met = true;
-        if (form.known) {
-            learned.forms[wanted] = form;
-            /* Ours on a decorated class are not asked by dlshim: the author's are. */
-            learned.fast[wanted] = plan->is_decorated ? 0 : fast;
+        if (form & DLS_FORM_KNOWN) {
+            learned.forms[(form & DLS_FORM_WANTED) != 0] = form;
         }
     } while (!write_learned(plan, before, learned));
 }
@@ -115,9 +113,10 @@ dls_plan_leave_host(dls_plan *plan, bool forget_forms)
     do {
         learned = before = dls_plan_learned(plan);
         learned.off_host = true;
-        learned.fast[0] = learned.fast[1] = 0;
-        if (forget_forms) {
-            learned.forms[0].known = learned.forms[1].known = false;
+        for (int i = 0; i < 2; i++) {
+            unsigned lost = DLS_FORM_FAST | DLS_FORM_ASKS_DEVICE
+                            | (forget_forms ? DLS_FORM_KNOWN : 0);
+            learned.forms[i] &= (dls_form)~lost;
         }
     } while (!write_learned(plan, before, learned));
 }
@@ -313,8 +312,10 @@ dls_plan_check(const dls_plan *plan)
                 || (plan->traits & plan->library->traits) == plan->library->traits);
     for (int i = 0; i < 2; i++) {
         const dls_form form = learned.forms[i];
-        good &= !form.known || (dls_plan_tried(plan) >> form.protocol & 1);
-        good &= learned.fast[i] == 0 || (form.known && !learned.off_host);
+        bool known = form & DLS_FORM_KNOWN, fast = form & DLS_FORM_FAST;
+        good &= !known || (dls_plan_tried(plan) >> dls_form_protocol(form) & 1);
+        good &= !fast || (known && !learned.off_host);
+        good &= fast || !(form & DLS_FORM_ASKS_DEVICE);
     }
     return good;
 }

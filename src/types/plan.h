@@ -66,34 +66,41 @@ dls_protocol_is_arrow(dls_protocol protocol)
 enum { DLS_NAME_INDEX_NONE = -1 };
 DLS_EXTERN const int8_t dls_protocol_attributes[DLS_PROTOCOL_COUNT];
 
-/* A call form: its protocol, its keywords, and the generation of its answer. */
-typedef struct {
-    uint16_t known : 1;     /* 0: no form, and the rest says nothing */
-    uint16_t versioned : 1; /* generation of the answer */
-    uint16_t protocol : 5;  /* dls_protocol */
-    uint16_t mask : 4;      /* DLS_ASK_*: keywords passed (protocol DLPACK) */
-} dls_form;
+/* A call form: its protocol, its keywords, and the generation of its answer.  It is a
+ * word and no struct of bits, which the compiler would keep in memory on the fast path.
+ * The lowest bits are the keywords that are passed (DLS_ASK_*, of protocol DLPACK). */
+typedef uint16_t dls_form;
+#define DLS_FORM_KEYWORDS 15u
+#define DLS_FORM_KNOWN 16u        /* else the rest says nothing */
+#define DLS_FORM_WANTED 32u       /* a versioned tensor is wanted */
+#define DLS_FORM_VERSIONED 64u    /* the answer is versioned */
+#define DLS_FORM_FAST 128u        /* the fast path may use it: TABLE or DLPACK ... */
+#define DLS_FORM_DIRECT 256u      /* ... the plan's method is called */
+#define DLS_FORM_ASKS_DEVICE 512u /* ... the device is asked by a method looked up */
+#define DLS_FORM_PROTOCOL 10      /* the first bit of the protocol */
 
-/* A learned form that the fast path may use, in one byte.  0: it may not. */
-#define DLS_FAST_OPEN 1u
-#define DLS_FAST_TABLE 2u     /* protocol TABLE; else DLPACK ... */
-#define DLS_FAST_VERSION 4u   /* ... with max_version */
-#define DLS_FAST_VERSIONED 8u /* the generation of the answer */
-#define DLS_FAST_WANTED 16u   /* the generation that is wanted */
-#define DLS_FAST_DIRECT 32u   /* the plan's method is called */
-#define DLS_FAST_DEVICE 64u   /* the device is asked by a method that is looked up */
-/* This bit is in an outcome alone: a column was read (dls_outcome.column). */
-#define DLS_FAST_COLUMN 128u
+static inline dls_form
+dls_form_of(dls_protocol protocol, unsigned bits)
+{
+    return (dls_form)((unsigned)protocol << DLS_FORM_PROTOCOL | bits);
+}
+
+static inline dls_protocol
+dls_form_protocol(dls_form form)
+{
+    return (dls_protocol)(form >> DLS_FORM_PROTOCOL);
+}
 
 /* The facts learned from asking a type.  They are one word: dls_plan.learned. */
 typedef struct {
-    uint8_t fast[2]; /* DLS_FAST_*, where [0] a legacy, [1] a versioned one is wanted */
-    dls_form forms[2]; /* the form that worked, of the same */
-    uint16_t met : 1;  /* exported once: the device is known to be the host, or asked */
+    /* The form that worked, where [0] a legacy, [1] a versioned one is wanted. */
+    dls_form forms[2];
+    uint16_t met : 1; /* exported once: the device is known to be the host, or asked */
     uint16_t off_host : 1; /* was seen off the host: the device is always asked (N5) */
     uint16_t refused : 4;  /* DLS_ASK_*: keywords that were dropped off the host (N1) */
     uint16_t taken : 4;    /* DLS_ASK_*: taken off the host, so never refused */
     uint16_t no_minus_one : 1; /* its objects refused stream -1, and took None (N6) */
+    uint16_t unused;           /* 0 */
 } dls_learned;
 
 _Static_assert(sizeof(dls_learned) == sizeof(uint64_t),
@@ -248,14 +255,6 @@ dls_plan_refuses_minus_one(const dls_plan *plan)
            || dls_plan_learned(plan).no_minus_one;
 }
 
-/* The same, as far as the fast path needs it. */
-static inline unsigned
-dls_plan_fast(const dls_plan *plan, bool wanted)
-{
-    const dls_learned learned = dls_plan_learned(plan);
-    return wanted ? learned.fast[1] : learned.fast[0];
-}
-
 /* false = always translate, and the fast path is closed: for dlshim.track(), and for
  * tests, so that the same tests run on the full record. */
 DLS_EXTERN atomic_bool dls_hand_on_allowed;
@@ -267,17 +266,18 @@ dls_fast_is_open(void)
     return atomic_load_explicit(&dls_hand_on_allowed, memory_order_relaxed);
 }
 
-/* The form (DLS_FAST_*) for objects of the plan's own type; 0: none was
- * learned, or the fast path is closed. */
-static inline unsigned
+/* The form for objects of the plan's own type.  Not FAST: none was learned that the
+ * fast path may use, or it is closed. */
+static inline dls_form
 dls_fast_form_of(const dls_plan *plan, bool wanted)
 {
-    return dls_fast_is_open() ? dls_plan_fast(plan, wanted) : 0;
+    const dls_learned learned = dls_plan_learned(plan);
+    return dls_fast_is_open() ? learned.forms[wanted] : 0;
 }
 
-/* A form has worked: `fast` of it is DLS_FAST_*.  known false: the type was met (its
- * device is known), but the form serves this one exchange only. */
-void dls_plan_learn_form(dls_plan *plan, bool wanted, dls_form form, uint8_t fast);
+/* A form has worked.  Not KNOWN: the type was met (its device is known), but the form
+ * serves this one exchange only. */
+void dls_plan_learn_form(dls_plan *plan, dls_form form);
 /* Learn that these keywords were taken off the host.  refused: the keywords that are
  * refused from now on, but for those that other objects took, or -1: as before. */
 void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
