@@ -129,23 +129,24 @@ dls_home_of_object(dls_state *state, PyObject *obj)
     return Py_XNewRef((PyObject *)home);
 }
 
+/* Steals options. */
 static inline PyObject *
-upgrade_plain(dls_state *state, PyObject *obj)
+upgrade_with(dls_state *state, PyObject *obj, dls_options *options)
 {
     dls_plan *known = dls_plan_known(state, obj);
-    return known != NULL ? dls_producer_new(state, obj, known, NULL)
-                         : dls_upgrade_into(state, NULL, obj, NULL);
+    return known != NULL ? dls_producer_new(state, obj, known, options)
+                         : dls_upgrade_into(state, NULL, obj, options);
 }
 
 /* Apart: it passes the address of a local on, and the stack protector would guard
  * upgrade() with it. */
 DLS_APART static PyObject *
-upgrade_with(dls_state *state, PyObject *const *args, PyObject *kwnames)
+upgrade_with_options(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
     dls_options *options = NULL;
     return dls_options_parse(state, "upgrade", kwnames, args + 1, NULL, &options) < 0
                ? NULL
-               : dls_upgrade_into(state, NULL, args[0], options);
+               : upgrade_with(state, args[0], options);
 }
 
 static PyObject *
@@ -155,8 +156,8 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
     if (n != 1) {
         return refuse_positional("upgrade", n);
     }
-    return kwnames == NULL ? upgrade_plain(state, args[0])
-                           : upgrade_with(state, args, kwnames);
+    return kwnames == NULL ? upgrade_with(state, args[0], NULL)
+                           : upgrade_with_options(state, args, kwnames);
 }
 
 /* The subject, and how it is asked for an export, which runs until dls_running_end.
