@@ -488,6 +488,10 @@ def bench(s: nox.Session) -> None:
     s.run("python", f"benchmarks/{program}.py", *words)
 
 
+#: The last of 1.x, and the last that leaves strides out and is used widely.
+OLD_NUMPYS = ("1.26.4", "2.2.6")
+
+
 @session("instructions", tags=CI, requires=WHEEL)
 def instructions(s: nox.Session) -> None:
     """Instructions of dlshim's own cases, by valgrind: none may cost more than before; `-- all`:
@@ -499,6 +503,12 @@ def instructions(s: nox.Session) -> None:
         return
     install(s, f"numpy=={environments.load()['newest'].pins['numpy']}", "nanobind")
     own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade)$|^legacy to numpy .* bare$"
+    own += r"|^numpy .*, \d+\.\d+ \| bare$"
     own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
-    groups = "calls,pieces,dimensions,tables,journeys,copies,consumes"
+    groups = "calls,pieces,dimensions,tables,journeys,copies,consumes,releases"
+    for version in OLD_NUMPYS:
+        folder = Path(s.virtualenv.location, f"numpy-{version}")
+        if not folder.is_dir():
+            s.install("--no-deps", "--target", str(folder), f"numpy=={version}")
+        words += ["--numpy", str(folder)]
     s.run("python", "benchmarks/instructions.py", "--groups", groups, "--select", own, *words)

@@ -75,6 +75,16 @@ def count_here(selected: list[ops.Operation], failures: pathlib.Path) -> None:
 # ---- outside ------------------------------------------------------------------------------
 
 
+def count_beside(numpy: pathlib.Path, pattern: str) -> Cost:
+    """The group `releases` with the NumPy in this folder."""
+    with tempfile.TemporaryDirectory() as temporary:
+        counts = pathlib.Path(temporary) / "counts.json"
+        command = [sys.executable, __file__, "--groups", "releases", "--select", pattern]
+        environment = dict(os.environ, PYTHONPATH=str(numpy))
+        subprocess.run([*command, "--json", counts], env=environment, stdout=subprocess.DEVNULL)
+        return json.loads(counts.read_text()) if counts.exists() else {}
+
+
 def run_valgrind(groups: list[str], pattern: str, folder: pathlib.Path) -> None:
     failures = folder / "failures.json"
     command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--quiet"]
@@ -278,13 +288,22 @@ def load_budgets() -> dict[str, Any]:
     return tomllib.loads((HERE / "budgets.toml").read_text())
 
 
-def counted_again(groups: list[str], before: dict[str, Judged], budgets: Any, cost: Cost) -> Cost:
+def counted_again(
+    groups: list[str],
+    before: dict[str, Judged],
+    budgets: Any,
+    cost: Cost,
+    others: list[pathlib.Path],
+) -> Cost:
     """The counts, with those of each failed case from a run of these alone, where that is cheaper.
 
     Among many others a case may find one of pymalloc's pools full to the last place: then each
     object opens and closes a pool, some 240 instructions that are not the case's.
     """
-    found = count(groups, "^({}) [|] ".format("|".join(map(re.escape, before))))
+    pattern = "^({}) [|] ".format("|".join(map(re.escape, before)))
+    found = count(groups, pattern)
+    for numpy in others:
+        found |= count_beside(numpy, pattern)
     rows = judge(budgets, found)
     better = [row.case for group in rows for row in group if row.now < before[row.case].now]
     print(f"measured again: {', '.join(before)}; cheaper: {', '.join(better) or 'none'}\n")
@@ -303,6 +322,14 @@ def main() -> int:
     parser.add_argument("--csv", type=pathlib.Path, help="write the tables into this folder")
     parser.add_argument("--json", type=pathlib.Path, help="write the counts here")
     parser.add_argument("--keep", type=pathlib.Path, help="keep callgrind's files here")
+    parser.add_argument(
+        "--numpy",
+        type=pathlib.Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="count the group releases with the NumPy in this folder, too",
+    )
     parser.add_argument("--hold", action="store_true", help="write the counts into budgets.toml")
     parser.add_argument("--inside", type=pathlib.Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -313,6 +340,8 @@ def main() -> int:
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
     cost = count(given.groups, given.select, given.keep and given.keep.resolve())
+    for numpy in given.numpy:
+        cost |= count_beside(numpy, "")
     if not cost:
         print("nothing was counted", file=sys.stderr)
         return 2
@@ -333,7 +362,7 @@ def main() -> int:
     if given.hold:
         hold([*steps, *journeys])
     if again := failed([*steps, *journeys]):
-        cost = counted_again(given.groups, again, budgets, cost)
+        cost = counted_again(given.groups, again, budgets, cost, given.numpy)
         steps, journeys = judge(budgets, cost)
     return 0 if gates(budgets, [*steps, *journeys], cost) else 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.metadata
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -242,6 +243,34 @@ def journeys() -> Iterator[Operation]:
                 if way != "floor table" or producer == "torch":
                     statement = CONSUMERS[consumer].format(adapter.format("x"))
                     yield Operation(case, way, setup, statement, "bare")
+
+
+def numpy_release() -> str:
+    """ "2.2" of NumPy 2.2.6: the release that this process would import."""
+    try:
+        return ".".join(importlib.metadata.version("numpy").split(".")[:2])
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+WITH_OPTIONS = "np.from_dlpack(dlshim.upgrade(x, order='auto', readonly='copy'))"
+# Case, producer, and the statement with dlshim beside the bare one.
+OF_RELEASES = (
+    ("numpy to numpy", "numpy", "np.from_dlpack(x)", "np.from_dlpack(dlshim.upgrade(x))"),
+    ("numpy view to numpy", "numpy view", "np.from_dlpack(x)", "np.from_dlpack(dlshim.upgrade(x))"),
+    ("numpy to numpy with options", "numpy", "np.from_dlpack(x)", WITH_OPTIONS),
+    ("numpy to from_dlpack", "numpy", "np.from_dlpack(x)", "dlshim.from_dlpack(x)"),
+    ("numpy to a capsule", "numpy", "x.__dlpack__()", "dlshim.upgrade(x).__dlpack__()"),
+)
+
+
+def releases() -> Iterator[Operation]:
+    """What the release of NumPy decides: up to 2.3 the strides of row-major memory are left out,
+    and 1.x knows no versioned tensors.  `instructions.py --numpy` counts it with others, too."""
+    for case, producer, bare, dlshim in OF_RELEASES:
+        for way, statement in {"bare": bare, "dlshim": dlshim}.items():
+            name, setup = f"{case}, {numpy_release()}", f"x = {PRODUCERS[producer]}"
+            yield Operation(name, way, setup, statement, "bare")
 
 
 VERSIONED = "{}.__dlpack__(max_version=version)"
@@ -557,7 +586,7 @@ GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
         *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, authored, older),
-        *(refusals, kernels, arguments),
+        *(refusals, kernels, arguments, releases),
     )
 }
 DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions", "older", "refusals")

@@ -45,6 +45,17 @@ def test_clang_format_is_pinned_where_it_is_run() -> None:
     assert "ColumnLimit: 88" in (ROOT / ".clang-format").read_text()
 
 
+def test_each_counted_release_of_numpy_has_budgets() -> None:
+    """A case without a row is not judged: a new pin would leave its release out in silence."""
+    old = re.findall(r"^OLD_NUMPYS = (.*)$", (ROOT / "noxfile.py").read_text(), re.M)
+    environments = (ROOT / "tests" / "interop" / "environments.toml").read_text()
+    newest = re.findall(r'^\[newest\].*?"numpy==([\d.]+)"', environments, re.M | re.S)
+    pins = newest + re.findall(r"[\d.]+", old[0])
+    judged = (ROOT / "benchmarks" / "budgets.toml").read_text()
+    cases = Counter(re.findall(r'case = "numpy[\w ]*, (\d+\.\d+)"', judged))
+    assert cases == {pin.rpartition(".")[0]: 5 for pin in pins} and len(pins) == 3
+
+
 def git(*words: str) -> subprocess.CompletedProcess[str]:
     command = [tool("git"), "-C", str(ROOT), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
