@@ -276,6 +276,13 @@ def clusters(s: nox.Session) -> None:
     pytest(s, "tests/clusters")
 
 
+@session("builds", tags=CI, requires=WHEEL)
+def builds(s: nox.Session) -> None:
+    """Projects of the usual build systems find dlshim.h in isolated builds, as the manual says."""
+    install(s, "pytest>=9", "pkgconf==3.0.7.post0")
+    pytest(s, "tests/builds")
+
+
 @session("model", requires=WHEEL)
 def model(s: nox.Session) -> None:
     """Exchanges at random, for orders that nobody thinks of: 100 000 cases beside a model of the

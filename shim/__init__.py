@@ -70,7 +70,7 @@ __all__ = [
 
 
 def get_include() -> str:
-    """Tell the folder of ``dlshim.h``, and of its files for pkg-config and CMake."""
+    """Tell the folder of ``dlshim.h``, and of its file for pkg-config."""
     return f"{__path__[0]}/include"
 
 

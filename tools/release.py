@@ -74,7 +74,7 @@ VERSIONS = {
     "shim/include/dlshim.h": '^#define DLSHIM_VERSION "(.+)"$',
     "shim/include/dlshim.hpp": r"^/\* dlshim\.hpp (.+):",
     "shim/include/dlshim.pc": "^Version: (.+)$",
-    "shim/include/dlshim-config-version.cmake": r"^set\(PACKAGE_VERSION (.+)\)$",
+    "shim/cmake/dlshim-config-version.cmake": r"^set\(PACKAGE_VERSION (.+)\)$",
     "CITATION.cff": "^version: (.+)$",
 }
 

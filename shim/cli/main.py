@@ -26,6 +26,7 @@ usage: python -m dlshim COMMAND [options]
   streams     the table of stream rules: what producers are passed, and what dlshim does
   --version   the version of dlshim
   --include   the folder of dlshim.h, for authors of C extensions
+  --cmake     the folder of its files for CMake
 
 python -m dlshim COMMAND --help shows a command's options and examples.
 In Python: import dlshim; help(dlshim.upgrade)
@@ -46,6 +47,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[0] == "--include":
         print(get_include())
+        return 0
+    if arguments[0] == "--cmake":
+        print(os.path.join(os.path.dirname(get_include()), "cmake"))
         return 0
     if arguments[0] in COMMANDS:
         status: int = import_module(f".{arguments[0]}", __package__).main(arguments[1:])

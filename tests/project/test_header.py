@@ -11,11 +11,12 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from project.tree import ROOT, absent, tool
+from project.tree import ROOT, absent, read_toml, tool
 
 import dlshim
 
 INCLUDE = Path(dlshim.get_include())
+CMAKE = INCLUDE.parent / "cmake"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-fsyntax-only"]
 #: Casts of C are none in C++: projects have them among their warnings.
 STRICT_CPP = [*STRICT, "-Wold-style-cast", "-Wuseless-cast"]
@@ -256,7 +257,7 @@ def test_it_says_version_and_licence() -> None:
     assert re.search(rf'^#define DLSHIM_VERSION "{dlshim.__version__}"$', text, re.M)
     about = (INCLUDE / "dlshim.pc").read_text()
     assert f"Version: {dlshim.__version__}\n" in about
-    cmake = (INCLUDE / "dlshim-config-version.cmake").read_text()
+    cmake = (CMAKE / "dlshim-config-version.cmake").read_text()
     assert cmake.startswith(f"set(PACKAGE_VERSION {dlshim.__version__})\n")
     minor = dlshim.__version__.rpartition(".")[0]
     assert f"PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL {minor} " in cmake
@@ -270,29 +271,41 @@ def test_signatures_name_no_type_of_dlpack_but_two() -> None:
     }
 
 
-def test_the_command_names_the_folder() -> None:
-    said = run(sys.executable, "-m", "dlshim", "--include")
-    assert said == f"{INCLUDE}\n"
-    assert (INCLUDE / "dlshim.h").read_bytes() == (
-        ROOT / "shim" / "include" / "dlshim.h"
-    ).read_bytes()
+@pytest.mark.parametrize("folder", [INCLUDE, CMAKE], ids=lambda folder: folder.name)
+def test_the_command_names_the_folder(folder: Path) -> None:
+    assert run(sys.executable, "-m", "dlshim", f"--{folder.name}") == f"{folder}\n"
+    source = ROOT / "shim" / folder.name
+    assert {path.name for path in source.iterdir()} == {path.name for path in folder.iterdir()}
+    for path in source.iterdir():
+        assert (folder / path.name).read_bytes() == path.read_bytes()
 
 
 @pytest.fixture
 def moved(tmp_path: Path) -> Path:
-    """The folder elsewhere: nothing in it may know where it was."""
-    return Path(shutil.copytree(INCLUDE, tmp_path / "elsewhere" / "include"))
+    """The folders elsewhere: nothing in them may know where they were."""
+    for folder in (INCLUDE, CMAKE):
+        shutil.copytree(folder, tmp_path / "elsewhere" / "dlshim" / folder.name)
+    return tmp_path / "elsewhere" / "dlshim"
 
 
 def test_pkg_config_finds_it(moved: Path) -> None:
     config = tool("pkg-config")
-    version = run(config, "--modversion", "dlshim", PKG_CONFIG_PATH=str(moved))
-    flags = run(config, "--cflags", "dlshim", PKG_CONFIG_PATH=str(moved))
-    assert (version.strip(), flags.strip()) == (dlshim.__version__, f"-I{moved}")
-    run(config, "--exists", f"dlshim >= {dlshim.__version__}", PKG_CONFIG_PATH=str(moved))
+    version = run(config, "--modversion", "dlshim", PKG_CONFIG_PATH=str(moved / "include"))
+    flags = run(config, "--cflags", "dlshim", PKG_CONFIG_PATH=str(moved / "include"))
+    assert (version.strip(), flags.strip()) == (dlshim.__version__, f"-I{moved / 'include'}")
+    run(
+        config,
+        "--exists",
+        f"dlshim >= {dlshim.__version__}",
+        PKG_CONFIG_PATH=str(moved / "include"),
+    )
 
 
-@pytest.mark.parametrize("variable", ["dlshim_ROOT", "dlshim_DIR"])
+#: What names which folder: scikit-build-core passes the one of all packages.
+PLACES = {"dlshim_ROOT": ".", "dlshim_DIR": "cmake", "CMAKE_PREFIX_PATH": ".."}
+
+
+@pytest.mark.parametrize("variable", PLACES)
 def test_cmake_finds_it(moved: Path, tmp_path: Path, variable: str) -> None:
     cmake = tool("cmake")
     (tmp_path / "use.c").write_text(USE)
@@ -306,8 +319,23 @@ def test_cmake_finds_it(moved: Path, tmp_path: Path, variable: str) -> None:
         "target_link_libraries(use PRIVATE dlshim::dlshim)\n"
     )
     build = str(tmp_path / "build")
-    run(cmake, "-S", str(tmp_path), "-B", build, f"-D{variable}={moved}")
+    run(cmake, "-S", str(tmp_path), "-B", build, f"-D{variable}={moved / PLACES[variable]}")
     run(cmake, "--build", build)
+
+
+def test_the_manual_has_a_row_for_each_project_that_is_built() -> None:
+    """And asks for the bounds of which it speaks in each of them."""
+    page = (ROOT / "docs" / "c-interface.rst").read_text()
+    bounds = "dlshim>=0.1,<0.2"
+    assert f"``{bounds}`` stands among" in page
+    projects = [*(ROOT / "examples" / "builds").iterdir()]
+    assert len(projects) >= 5
+    for project in projects:
+        about = read_toml(project / "pyproject.toml")
+        needs = about["build-system"]["requires"]
+        cell = ", ".join(f"``{each}``" for each in needs if each != bounds)
+        assert f"   * - {project.name}\n     - {cell}\n" in page.replace("- Cython", "- cython")
+        assert bounds in needs and about["project"]["dependencies"] == [bounds]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +359,7 @@ def test_cmake_is_told_which_versions_fit(tmp_path: Path, asked: str, found: boo
     no_targets = ("add_library", "set_target_properties")  # a script has none
     targets = "".join(f"function({name})\nendfunction()\n" for name in no_targets)
     script.write_text(targets + script.read_text())
-    said = run(tool("cmake"), f"-Ddlshim_DIR={INCLUDE}", "-P", str(script))
+    said = run(tool("cmake"), f"-Ddlshim_DIR={CMAKE}", "-P", str(script))
     assert said.splitlines()[-1] == f"-- {int(found)}"
 
 

@@ -75,10 +75,14 @@ def test_tag() -> None:
         assert all(re.match("(many|musl)?linux", system) for system in systems)
 
 
+#: What of the package's folder a wheel has.
+SHIPPED = "*.py *.pyi *.pxd *.html *.cpp py.typed include/* cmake/*"
+
+
 def test_contents() -> None:
     meant = {
         f"dlshim/{path.relative_to(PACKAGE).as_posix()}"
-        for pattern in ("*.py", "*.pyi", "*.pxd", "*.html", "*.cpp", "py.typed", "include/*")
+        for pattern in SHIPPED.split()
         for path in PACKAGE.rglob(pattern)
     }
     assert "dlshim/py.typed" in meant and "dlshim/_core.pyi" in meant
