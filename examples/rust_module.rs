@@ -144,6 +144,7 @@ mod dlshim {
         array: Array,
         flags: u64,
         owner: *mut Tensor,
+        room: [u64; 3],
     }
 
     /// DLManagedTensorVersioned.

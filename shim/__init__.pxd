@@ -44,6 +44,7 @@ cdef extern from "dlshim.h":
         dlshim_array array
         uint64_t flags
         DLManagedTensorVersioned *owner
+        uint64_t room[3]
     ctypedef struct dlshim_table:
         uint32_t abi, size
     enum:

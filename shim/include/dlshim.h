@@ -30,7 +30,7 @@ typedef struct {
     uint16_t lanes;
 } dlshim_dtype;
 
-/* As DLTensor: copy it there with memcpy.  strides count elements.  Of memory that dlshim gives
+/* As DLTensor, for good: copy it there with memcpy.  strides count elements.  Of memory that dlshim gives
  * they are never NULL where there are dimensions; of memory that you give, NULL is row-major. */
 typedef struct {
     void *data;
@@ -87,9 +87,11 @@ typedef struct {
     dlshim_array array;
     uint64_t flags;
     struct DLManagedTensorVersioned *owner; /* dlshim's; NULL: the object itself lends it */
+    uint64_t room[3];                       /* of later releases */
 } dlshim_view;
 
-/* Append-only. */
+/* Append-only.  A function of this header asks for the release that brought it, and for no newer
+ * one. */
 typedef struct {
     uint32_t abi, size;
     int (*import_tensor)(PyObject *, const dlshim_request *, struct DLManagedTensorVersioned **);
@@ -99,6 +101,9 @@ typedef struct {
     PyObject *(*export_array)(const dlshim_array *, uint64_t flags, void *context,
                               void (*deleter)(void *), const dlshim_stream *);
 } dlshim_table;
+
+/* How far the table of a release goes, and its name. */
+#define DLSHIM_0_1_0_ offsetof(dlshim_table, export_array) + sizeof(void (*)(void)), "0.1.0"
 
 #ifdef __cplusplus /* with its own cast: projects have C's among the warnings */
 #define DLSHIM_SEEN_AS_(type, value) reinterpret_cast<type>(value)
@@ -133,12 +138,12 @@ dlshim_is_missing_(void)
     return is;
 }
 
-/* ImportError: which dlshim the module needs, and what `import dlshim` gives (NULL: nothing). */
+/* ImportError: which release the module needs, and what `import dlshim` gives (NULL: nothing). */
 static inline void
-dlshim_refuse_(PyObject *package)
+dlshim_refuse_(PyObject *package, const char *release)
 {
-#define DLSHIM_NEEDS_ "this module needs the Python package dlshim, " DLSHIM_VERSION " or newer"
-#define DLSHIM_CURE_ ": pip install --upgrade \"dlshim>=" DLSHIM_VERSION "\""
+#define DLSHIM_NEEDS_ "this module needs the Python package dlshim, %s or newer"
+#define DLSHIM_CURE_ ": pip install --upgrade \"dlshim>=%s\""
     PyObject *version, *path; /* asking may run Python, which must not have an exception set */
     PyErr_Clear();
     version = package ? PyObject_GetAttrString(package, "__version__") : NULL;
@@ -146,17 +151,17 @@ dlshim_refuse_(PyObject *package)
     path = package ? PyObject_GetAttrString(package, "__path__") : NULL;
     PyErr_Clear();
     if (!package) {
-        PyErr_SetString(PyExc_ImportError, DLSHIM_NEEDS_ DLSHIM_CURE_);
+        PyErr_Format(PyExc_ImportError, DLSHIM_NEEDS_ DLSHIM_CURE_, release, release);
     }
     else if (version && PyUnicode_Check(version)) {
         PyErr_Format(PyExc_ImportError, DLSHIM_NEEDS_ ", and %U is installed, %R" DLSHIM_CURE_,
-                     version, package);
+                     release, version, package, release);
     }
     else { /* a file or a folder of the user's, or the mock of a test */
         PyErr_Format(PyExc_ImportError,
                      DLSHIM_NEEDS_ ", and something else has its name, %R: remove or rename that, "
                      "or import dlshim before a test replaces it; if it is not installed"
-                     DLSHIM_CURE_, path ? path : package);
+                     DLSHIM_CURE_, release, path ? path : package, release);
     }
     Py_XDECREF(version);
     Py_XDECREF(path);
@@ -165,7 +170,7 @@ dlshim_refuse_(PyObject *package)
 }
 
 static inline const dlshim_table *
-dlshim_fetch_(const dlshim_table *volatile *known)
+dlshim_fetch_(const dlshim_table *volatile *known, size_t size, const char *release)
 {
     static const char name[] = "dlshim._c_api_v1";
     const dlshim_table *table = NULL;
@@ -175,7 +180,7 @@ dlshim_fetch_(const dlshim_table *volatile *known)
         table = DLSHIM_SEEN_AS_(const dlshim_table *, PyCapsule_GetPointer(capsule, name));
     }
     Py_XDECREF(capsule);
-    if (table && (table->abi != DLSHIM_ABI || table->size < sizeof(dlshim_table))) {
+    if (table && (table->abi != DLSHIM_ABI || table->size < size)) {
         table = NULL;
     }
     if (table) {
@@ -183,19 +188,26 @@ dlshim_fetch_(const dlshim_table *volatile *known)
     }
     else if (!PyErr_Occurred()
              || (package ? PyErr_ExceptionMatches(PyExc_AttributeError) : dlshim_is_missing_())) {
-        dlshim_refuse_(package);
+        dlshim_refuse_(package, release);
     }
     Py_XDECREF(package);
     return table;
 }
 
-/* NULL with ImportError.  All functions call it; call it when your module is imported. */
+/* The table of that release or a newer one.  NULL with ImportError. */
 static inline const dlshim_table *
-dlshim_load(void)
+dlshim_find_(size_t size, const char *release)
 {
     static const dlshim_table *volatile known;
     const dlshim_table *table = DLSHIM_LOAD_(known);
-    return table ? table : dlshim_fetch_(&known);
+    return table && table->size >= size ? table : dlshim_fetch_(&known, size, release);
+}
+
+/* NULL with ImportError.  Call it when your module is imported: all functions need the table. */
+static inline const dlshim_table *
+dlshim_load(void)
+{
+    return dlshim_find_(DLSHIM_0_1_0_);
 }
 
 /* *tensor: the memory, yours to release; NULL on failure.  request NULL: the defaults.  obj:
@@ -207,7 +219,7 @@ static inline int
 dlshim_import(PyObject *obj, const dlshim_request *request,
               struct DLManagedTensorVersioned **tensor)
 {
-    const dlshim_table *table = dlshim_load();
+    const dlshim_table *table = dlshim_find_(DLSHIM_0_1_0_);
     *tensor = NULL;
     return table ? table->import_tensor(obj, request, tensor) : -1;
 }
@@ -259,7 +271,7 @@ dlshim_release(struct DLManagedTensorVersioned *tensor)
 static inline int
 dlshim_borrow(PyObject *obj, const dlshim_request *request, dlshim_view *view)
 {
-    const dlshim_table *table = dlshim_load();
+    const dlshim_table *table = dlshim_find_(DLSHIM_0_1_0_);
     view->owner = NULL;
     return table ? table->borrow(obj, request, view) : -1;
 }
@@ -278,14 +290,14 @@ dlshim_borrow_end(dlshim_view *view)
 static inline PyObject *
 dlshim_export(struct DLManagedTensorVersioned *tensor, const dlshim_stream *stream)
 {
-    const dlshim_table *table = dlshim_load();
+    const dlshim_table *table = dlshim_find_(DLSHIM_0_1_0_);
     return table ? table->export_tensor(tensor, 1, stream) : NULL;
 }
 
 static inline PyObject *
 dlshim_export_legacy(struct DLManagedTensor *tensor, const dlshim_stream *stream)
 {
-    const dlshim_table *table = dlshim_load();
+    const dlshim_table *table = dlshim_find_(DLSHIM_0_1_0_);
     return table ? table->export_tensor(tensor, 0, stream) : NULL;
 }
 
@@ -294,7 +306,7 @@ static inline PyObject *
 dlshim_export_array(const dlshim_array *array, uint64_t flags, void *context,
                     void (*deleter)(void *), const dlshim_stream *stream)
 {
-    const dlshim_table *table = dlshim_load();
+    const dlshim_table *table = dlshim_find_(DLSHIM_0_1_0_);
     return table ? table->export_array(array, flags, context, deleter, stream) : NULL;
 }
 

@@ -21,7 +21,9 @@
 
 #define NAME "_c_api_v1"
 #define MODULE "dlshim._core"
-/* In bytes.  A request that says it is larger has no size at all: it was not begun. */
+/* In bytes: that of the first release.  One that says another size than a request can
+ * have says none at all: it was not begun. */
+#define SMALLEST_REQUEST (offsetof(dlshim_request, detach) + sizeof(int32_t))
 #define LARGEST_REQUEST 1024
 
 static_assert(sizeof(dlshim_array) == sizeof(dl_tensor)
@@ -162,11 +164,10 @@ refuse_null(void)
 }
 
 /* The request, or the defaults where none is given.  Members that a newer dlshim.h has
- * must be zero.  A version that appends a member here must go on reading requests of
- * today's size.  NULL with ValueError, or with RuntimeError; SystemError where obj is
- * NULL. */
+ * must be zero.  Those that an older one lacks are zero in *whole, which is the request
+ * then.  NULL with ValueError, or with RuntimeError; SystemError where obj is NULL. */
 DLS_INLINE const dlshim_request *
-read_request(PyObject *obj, const dlshim_request *given)
+read_request(PyObject *obj, const dlshim_request *given, dlshim_request *whole)
 {
     static const dlshim_request defaults = DLSHIM_REQUEST_INIT;
     if (obj == NULL && refuse_null() < 0) {
@@ -174,10 +175,14 @@ read_request(PyObject *obj, const dlshim_request *given)
     }
     const dlshim_request *request = given != NULL ? given : &defaults;
     /* A request of zeros would be taken for one that takes everything. */
-    if (request->size < sizeof *request || request->size > LARGEST_REQUEST) {
+    if (request->size < SMALLEST_REQUEST || request->size > LARGEST_REQUEST) {
         refuse_value("dlshim_request.size (which DLSHIM_REQUEST_INIT writes)",
                      (int64_t)request->size);
         return NULL;
+    }
+    if (request->size < sizeof *request) {
+        *whole = defaults;
+        request = memcpy(whole, request, request->size);
     }
     for (size_t i = sizeof *request; i < request->size; i++) {
         if (((const char *)request)[i] != 0) {
@@ -436,7 +441,8 @@ static int
 import_tensor(PyObject *obj, const dlshim_request *given,
               struct DLManagedTensorVersioned **out)
 {
-    const dlshim_request *request = read_request(obj, given);
+    dlshim_request whole;
+    const dlshim_request *request = read_request(obj, given, &whole);
     dls_state *state = request != NULL ? state_share() : NULL;
     *out = NULL;
     if (state == NULL) {
@@ -517,7 +523,8 @@ borrow_of(dls_state *state, PyObject *obj, const dlshim_request *request,
 static int
 borrow(PyObject *obj, const dlshim_request *given, dlshim_view *view)
 {
-    const dlshim_request *request = read_request(obj, given);
+    dlshim_request whole;
+    const dlshim_request *request = read_request(obj, given, &whole);
     dls_state *state = request != NULL ? state_share() : NULL;
     view->owner = NULL;
     if (state == NULL) {

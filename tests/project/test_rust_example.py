@@ -79,7 +79,11 @@ def test_its_structs_have_the_members_of_the_header() -> None:
     ):
         (body,) = re.findall(r"typedef struct \{\n((?:    .*\n)+)\} %s;" % in_c, header)
         body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
-        told = [name for line in body.split(";") for name in re.findall(r"(\w+)\s*(?:,|$)", line)]
+        told = [
+            name
+            for line in body.split(";")
+            for name in re.findall(r"(\w+)(?:\[\d\])?\s*(?:,|$)", line)
+        ]
         (fields,) = re.findall(r"struct %s \{\n((?: +.*\n)+?) +\}" % in_rust, rust)
         assert re.findall(r"(\w+):", fields) == told, in_c
     (version,) = re.findall(r'define DLSHIM_VERSION "(.*)"', header)

@@ -1,0 +1,268 @@
+"""An extension and the dlshim that it finds may be of different releases.
+
+The newer release is made here: dlshim.h and c_api.c of the tree, in which every struct that may
+grow has grown, and the table has one function more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from project.tree import ROOT, absent, compiler, installed_core
+
+import dlshim
+
+INCLUDE = Path(dlshim.get_include())
+HEADER = (
+    ("#define DLSHIM_VERSION \"{0}\"", '#define DLSHIM_VERSION "0.1.9"'),
+    (
+        "} dlshim_table;\n",
+        "    int (*answer)(int32_t);\n} dlshim_table;\n"
+        "#define DLSHIM_0_1_9_ offsetof(dlshim_table, answer) + sizeof(void (*)(void)), "
+        '"0.1.9"\n',
+    ),
+    ("} dlshim_request;", "    int64_t later;\n} dlshim_request;"),
+    ("{0, 0}, 0, 0, 0, 0, 0}", "{0, 0}, 0, 0, 0, 0, 0, 0}"),
+    ("    uint64_t room[3]; ", "    int64_t later; uint64_t room[2]; "),
+    ("    DLSHIM_STREAM_WAIT = 3 ", "    DLSHIM_STREAM_LATER = 4, DLSHIM_STREAM_WAIT = 3 "),
+    (
+        "/* The memory of a tensor that dlshim_import gave,",
+        "static inline int\ndlshim_answer(int32_t n)\n{\n"
+        "    const dlshim_table *table = dlshim_find_(DLSHIM_0_1_9_);\n"
+        "    return table ? table->answer(n) : -1;\n}\n"
+        "/* The memory of a tensor that dlshim_import gave,",
+    ),
+)  # fmt: skip
+RUNTIME = (
+    (
+        "static const dlshim_table table = {",
+        "static int\nanswer(int32_t n)\n{\n    return n + 40;\n}\n"
+        "static const dlshim_table table = {\n    .answer = answer,",
+    ),
+    (
+        "    CHECK(dlshim_request, r, detach,",
+        "    CHECK(dlshim_request, r, later, r->later == 0 || r->later == 5)\n"
+        "    CHECK(dlshim_request, r, detach,",
+    ),
+    ("<= DLSHIM_STREAM_WAIT)", "<= DLSHIM_STREAM_LATER)"),
+    ("    view->flags = 0;\n", "    view->flags = 0;\n    view->later = 11 + request->later;\n"),
+)  # fmt: skip
+#: What lies behind each struct must neither be read nor written.
+EXTENSION = """
+#include <dlshim.h>
+#include <stdlib.h>
+typedef struct { dlshim_request want; unsigned char after[512]; } asked;
+typedef struct { dlshim_view view; unsigned char after[64]; } given;
+
+static int
+is_whole(const unsigned char *after, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (after[i] != 0xff) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* first(x, later, kind): element zero, borrowed and imported; what the view says later. */
+static PyObject *
+first(PyObject *self, PyObject *args)
+{
+    static const dlshim_dtype float64 = {2, 64, 1};
+    static const dlshim_request init = DLSHIM_REQUEST_INIT;
+    struct DLManagedTensorVersioned *tensor;
+    PyObject *x;
+    long long later;
+    int kind;
+    asked a;
+    given g;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OLi", &x, &later, &kind)) {
+        return NULL;
+    }
+    memset(&a, 0xff, sizeof a);
+    memset(&g, 0xff, sizeof g);
+    a.want = init;
+    a.want.dtypes = &float64;
+    a.want.dtype_count = 1;
+    a.want.stream.kind = kind;
+#ifdef DLSHIM_0_1_9_
+    a.want.later = later;
+    g.view.later = 0;
+#endif
+    if (dlshim_borrow(x, &a.want, &g.view) < 0) {
+        return NULL;
+    }
+    double lent = *(double *)((char *)g.view.array.data + g.view.array.byte_offset);
+    dlshim_borrow_end(&g.view);
+    if (dlshim_import(x, &a.want, &tensor) < 0) {
+        return NULL;
+    }
+    dlshim_array array = dlshim_look(tensor, NULL);
+    double taken = *(double *)((char *)array.data + array.byte_offset);
+    dlshim_release(tensor);
+    if (!is_whole(g.after, sizeof g.after) || !is_whole(a.after, sizeof a.after)) {
+        return PyErr_Format(PyExc_SystemError, "written behind a struct");
+    }
+#ifdef DLSHIM_0_1_9_
+    later = g.view.later;
+#endif
+    return Py_BuildValue("ddL", lent, taken, later);
+}
+
+static PyObject *
+made(PyObject *self, PyObject *args)
+{
+    double *data = calloc(3, sizeof *data);
+    int64_t n = 3;
+    dlshim_array array = {data, 1, 0, 1, {2, 64, 1}, &n, NULL, 0};
+    dlshim_stream ready = {DLSHIM_STREAM_READY, 0};
+    (void)self;
+    (void)args;
+    return dlshim_export_array(&array, 0, data, free, &ready);
+}
+
+#ifdef DLSHIM_0_1_9_
+static PyObject *
+answer(PyObject *self, PyObject *args)
+{
+    int said = dlshim_answer(2);
+    (void)self;
+    (void)args;
+    return said < 0 ? NULL : PyLong_FromLong(said);
+}
+#endif
+
+static PyMethodDef methods[] = {
+    {"first", first, METH_VARARGS, NULL},
+    {"made", made, METH_NOARGS, NULL},
+#ifdef DLSHIM_0_1_9_
+    {"answer", answer, METH_NOARGS, NULL},
+#endif
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "extension", NULL, -1, methods, NULL, NULL, NULL, NULL};
+PyMODINIT_FUNC
+PyInit_extension(void)
+{
+    return dlshim_load() != NULL ? PyModule_Create(&definition) : NULL;
+}
+"""
+PROGRAM = """
+import array, sys
+sys.path[:0] = {path!r}
+import dlshim, extension
+x = array.array("d", [3.0])
+def told(call, *args):
+    try:
+        return call(*args)
+    except Exception as error:
+        return f"{{type(error).__name__}}: {{error}}"
+for _ in range(3):  # what is learned of a type in between
+    same = told(extension.first, x, 0, 0), told(extension.first, dlshim.upgrade(x), 0, 0)
+print(*same, memoryview(extension.made()).tolist(), sep="\\n")
+print(told(extension.first, x, 5, 0), told(extension.first, x, 0, 4), sep="\\n")
+print(told(extension.answer) if hasattr(extension, "answer") else "none")
+"""
+
+
+def changed(text: str, changes: Sequence[tuple[str, str]]) -> str:
+    for old, new in changes:
+        old = old.replace("{0}", dlshim.__version__)
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def compiled(*command: str) -> None:
+    """Without asserts and optimisation: a whole dlshim takes some seconds."""
+    flags = ["-std=c11", "-O0", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-unused", "-shared", "-fPIC"]
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        flags.append("-DPy_LIMITED_API=0x030a0000")
+    line = [compiler(), *flags, f"-I{sysconfig.get_path('include')}", *command]
+    done = subprocess.run(line, capture_output=True, text=True)
+    if "Python.h: No such file" in done.stderr:
+        absent("Python.h is not here")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its headers in include/."""
+    folder = tmp_path_factory.mktemp("newer")
+    shutil.copytree(INCLUDE, folder / "include")
+    header = folder / "include" / "dlshim.h"
+    header.write_text(changed(header.read_text(), HEADER))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def newer_dlshim(newer: Path) -> Path:
+    """The package itself in site/."""
+    shutil.copytree(ROOT / "src", newer / "src")
+    api = newer / "src" / "module" / "c_api.c"
+    api.write_text(changed(api.read_text(), RUNTIME))
+    package = newer / "site" / "dlshim"
+    ignore = shutil.ignore_patterns("_core*", "__pycache__")
+    shutil.copytree(INCLUDE.parent, package, ignore=ignore)
+    free = ["-DDLS_FREE_THREADED=1"] if sysconfig.get_config_var("Py_GIL_DISABLED") else []
+    places = [f"-I{newer / 'src'}", f"-I{newer / 'include'}", *free]
+    sources = [str(path) for path in sorted((newer / "src").glob("*/*.c"))]
+    compiled(*places, *sources, "-o", str(package / installed_core().name))
+    return newer / "site"
+
+
+def result(folder: Path, include: Path, *path: Path) -> list[str]:
+    """What the program prints with an extension of that header, beside the dlshim of that path."""
+    (folder / "extension.c").write_text(EXTENSION)
+    compiled(f"-I{include}", str(folder / "extension.c"), "-o", str(folder / "extension.so"))
+    program = PROGRAM.format(path=[*map(str, path), str(folder)])
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout.splitlines()
+
+
+VALUES = "[0.0, 0.0, 0.0]"
+SAME = ["(3.0, 3.0, 0)", "(3.0, 3.0, 0)", VALUES]
+
+
+def test_an_extension_of_a_newer_header_asks_for_what_it_uses(newer: Path, tmp_path: Path) -> None:
+    """It asked for the release of its build, though it used nothing new."""
+    said = result(tmp_path, newer / "include")
+    assert said[:3] == SAME
+    version = dlshim.__version__
+    assert said[3] == (
+        f"RuntimeError: the request is of a newer dlshim.h than that of dlshim {version}, which is "
+        "installed: pip install --upgrade dlshim"
+    )
+    assert said[4] == "ValueError: dlshim_request.stream.kind may not be 4"
+    assert said[5].startswith(
+        "ImportError: this module needs the Python package dlshim, 0.1.9 or newer, and "
+        f"{version} is installed, <module 'dlshim' from "
+    )
+    assert said[5].endswith(': pip install --upgrade "dlshim>=0.1.9"')
+
+
+def test_an_extension_of_an_older_header_works(newer_dlshim: Path, tmp_path: Path) -> None:
+    """The members that it does not have are zero, and nobody writes behind its structs."""
+    said = result(tmp_path, INCLUDE, newer_dlshim)
+    assert said[:3] == SAME
+    assert said[3:] == ["(3.0, 3.0, 5)", "(3.0, 3.0, 0)", "none"]
+
+
+def test_the_newer_ones_fit_each_other(newer: Path, newer_dlshim: Path, tmp_path: Path) -> None:
+    """Else the other two tests would prove nothing."""
+    said = result(tmp_path, newer / "include", newer_dlshim)
+    assert said == ["(3.0, 3.0, 11)", "(3.0, 3.0, 11)", VALUES, "(3.0, 3.0, 16)",
+                    "(3.0, 3.0, 11)", "42"]  # fmt: skip
