@@ -55,6 +55,8 @@ cdef extern from "dlshim.h":
         DLSHIM_STREAM_READY
         DLSHIM_STREAM_WAIT
         DLSHIM_ANY_DEVICE
+        DLSHIM_ROW_MAJOR
+        DLSHIM_ROW_OR_COLUMN_MAJOR
         DLSHIM_COPY_IF_NEEDED
         DLSHIM_COPY_NEVER
         DLSHIM_COPY_ALWAYS
@@ -62,6 +64,7 @@ cdef extern from "dlshim.h":
     uint64_t DLSHIM_RANK(int n) nogil
     uint64_t DLSHIM_RANKS(int low, int high) nogil
 
+    const char *dlshim_format(dlshim_dtype) noexcept nogil
     const dlshim_table *dlshim_load() except NULL
     int dlshim_import(object, const dlshim_request *, DLManagedTensorVersioned **) except -1
     dlshim_array dlshim_look(const DLManagedTensorVersioned *, uint64_t *flags) noexcept nogil

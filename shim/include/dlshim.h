@@ -56,6 +56,7 @@ enum {
     DLSHIM_STREAM_WAIT = 3   /* in a request only: the host waits until they are */
 };
 enum { DLSHIM_ANY_DEVICE = -1 };
+enum { DLSHIM_ROW_MAJOR = 1, DLSHIM_ROW_OR_COLUMN_MAJOR = 2 };
 enum { DLSHIM_COPY_IF_NEEDED = 0, DLSHIM_COPY_NEVER = 1, DLSHIM_COPY_ALWAYS = 2 };
 
 /* What you want.  `dlshim_request want = DLSHIM_REQUEST_INIT;` is host memory of any dtype, rank
@@ -71,7 +72,7 @@ typedef struct {
     int32_t device_id;          /* 0 for host memory and DLSHIM_ANY_DEVICE */
     dlshim_stream stream; /* that you will read or write on */
     int64_t alignment;    /* in bytes, a power of two up to 2^30; 0: any */
-    int32_t contiguous;   /* 1: row-major */
+    int32_t contiguous;   /* DLSHIM_ROW_MAJOR and the like; 0: any strides */
     int32_t writable;     /* 1: you write; the object sees it, so IF_NEEDED means NEVER */
     int32_t copy;         /* DLSHIM_COPY_* */
     int32_t detach;       /* 1: of a tensor, x.detach(); 0: one that requires grad is refused */
@@ -81,6 +82,30 @@ typedef struct {
     {sizeof(dlshim_request), NULL, NULL, 0, 0, 0, 0, {0, 0}, 0, 0, 0, 0, 0}
 #define DLSHIM_RANK(n) (UINT64_C(1) << (n))
 #define DLSHIM_RANKS(low, high) (((DLSHIM_RANK(high) << 1) - 1) & ~(DLSHIM_RANK(low) - 1))
+
+/* What the elements are called in a Py_buffer (PEP 3118), a literal; NULL: they have no name there,
+ * as bfloat16 has none. */
+static inline const char *
+dlshim_format(dlshim_dtype dtype)
+{
+    switch (dtype.lanes == 1 ? dtype.code << 8 | dtype.bits : -1) {
+    case 0x608: return "?";
+    case 0x008: return "b";
+    case 0x010: return "h";
+    case 0x020: return "i";
+    case 0x040: return sizeof(long) == 8 ? "l" : "q";
+    case 0x108: return "B";
+    case 0x110: return "H";
+    case 0x120: return "I";
+    case 0x140: return sizeof(long) == 8 ? "L" : "Q";
+    case 0x210: return "e";
+    case 0x220: return "f";
+    case 0x240: return "d";
+    case 0x540: return "Zf";
+    case 0x580: return "Zd";
+    default: return NULL;
+    }
+}
 
 /* Memory that is borrowed.  Without `writable`, READ_ONLY is set: do not write. */
 typedef struct {

@@ -106,7 +106,10 @@ struct options {
     dlshim_request request = DLSHIM_REQUEST_INIT;
     options() {}
     options(const char *name) { request.name = name; }
-    options &row_major() { return request.contiguous = 1, *this; }
+    options &row_major() { return request.contiguous = DLSHIM_ROW_MAJOR, *this; }
+    options &row_or_column_major() {
+        return request.contiguous = DLSHIM_ROW_OR_COLUMN_MAJOR, *this;
+    }
     options &copy(int32_t when) { return request.copy = when, *this; }
     options &detach() { return request.detach = 1, *this; }
     options &device(int32_t type, int32_t id = 0) {

@@ -146,7 +146,8 @@ check_request(const dlshim_request *r)
           (uint32_t)r->stream.kind <= DLSHIM_STREAM_WAIT)
     CHECK(dlshim_request, r, alignment,
           (alignment & (alignment - 1)) == 0 && alignment <= 1 << 30)
-    CHECK(dlshim_request, r, contiguous, (uint32_t)r->contiguous <= 1)
+    CHECK(dlshim_request, r, contiguous,
+          (uint32_t)r->contiguous <= DLSHIM_ROW_OR_COLUMN_MAJOR)
     CHECK(dlshim_request, r, writable, (uint32_t)r->writable <= 1)
     CHECK(dlshim_request, r, copy, (uint32_t)r->copy <= DLSHIM_COPY_ALWAYS)
     CHECK(dlshim_request, r, detach, (uint32_t)r->detach <= 1)
@@ -251,7 +252,7 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
     o.given = (uint32_t)(request->device_type > 0) << DLS_OPTION_device
               | (uint32_t)(o.stream != NULL) << DLS_OPTION_stream
               | (uint32_t)(always || never) << DLS_OPTION_copy
-              | (uint32_t)request->contiguous << DLS_OPTION_order
+              | (uint32_t)(request->contiguous == DLSHIM_ROW_MAJOR) << DLS_OPTION_order
               | (uint32_t)(request->alignment != 0) << DLS_OPTION_align
               | (uint32_t)request->detach << DLS_OPTION_detach;
     int code = dls_options_merge(state, &o, NULL, result);
@@ -324,6 +325,9 @@ refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
 
 /* --- import --------------------------------------------------------------- */
 
+static PyObject *export_tensor(void *managed, int versioned,
+                               const dlshim_stream *stream);
+
 static bool
 is_empty(const dl_tensor *tensor)
 {
@@ -334,14 +338,37 @@ is_empty(const dl_tensor *tensor)
     return i < tensor->ndim;
 }
 
+static bool
+is_column_major(const dl_tensor *tensor)
+{
+    int64_t count = 1;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        if (tensor->shape[i] != 1 && tensor->strides[i] != count) {
+            return false;
+        }
+        count *= tensor->shape[i];
+    }
+    return true;
+}
+
+/* Do the strides of the tensor, which has some, follow one another as the request says?
+ */
+DLS_INLINE bool
+is_in_order(const dlshim_request *request, const dl_tensor *tensor)
+{
+    return request->contiguous == 0
+           || dls_layout_is_contiguous(tensor->ndim, tensor->shape, tensor->strides)
+           || (request->contiguous == DLSHIM_ROW_OR_COLUMN_MAJOR
+               && is_column_major(tensor));
+}
+
 /* Is the plain tensor laid out as the request says?  No elements are so anywhere. */
 DLS_INLINE bool
 is_laid_out(const dlshim_request *request, const dl_tensor *plain)
 {
     uintptr_t mask = request->alignment != 0 ? (uintptr_t)request->alignment - 1 : 0;
     return (((uintptr_t)plain->data & mask) == 0 || is_empty(plain))
-           && (request->contiguous == 0
-               || dls_layout_is_contiguous(plain->ndim, plain->shape, plain->strides));
+           && is_in_order(request, plain);
 }
 
 /* In the form that has worked for the type.  NULL: with an exception if outcome->kind
@@ -364,10 +391,11 @@ import_learned(dls_hot hot, const dlshim_request *request, dls_outcome *outcome)
     return made != NULL ? made : dls_hot_drop(hot);
 }
 
-/* By the full exchange.  outcome: as dls_function_run. */
+/* By the full exchange, with source, which is obj or has its memory.  outcome: as
+ * dls_function_run. */
 static dl_managed_tensor_versioned *
-import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
-               dls_outcome *outcome)
+exchange(dls_state *state, PyObject *obj, PyObject *source, const dlshim_request *given,
+         dls_outcome *outcome)
 {
     dls_options *options = NULL;
     dls_request request;
@@ -377,8 +405,8 @@ import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
     request.supports_anything = true;
     request.host_reads = given->device_type == 0;
     request.detaches = given->detach != 0;
-    if (make_options(state, obj, given, &options) == 0) {
-        managed = dls_function_run(state, obj, options, &request, outcome,
+    if (make_options(state, source, given, &options) == 0) {
+        managed = dls_function_run(state, source, options, &request, outcome,
                                    DLS_EXPORT_STRUCT);
     }
     else if (outcome != NULL) {
@@ -388,6 +416,45 @@ import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
         refuse(state, obj, given, NULL);
     }
     return managed;
+}
+
+/* Nobody gets it: an exception is pending.  Always NULL. */
+static dl_managed_tensor_versioned *
+give_back(dl_managed_tensor_versioned *managed)
+{
+    PyObject *error = dls_error_take();
+    dls_managed_delete(managed, true);
+    dls_error_restore(error);
+    return NULL;
+}
+
+/* The same elements in row-major order, as far as the request allows a copy.  managed,
+ * of obj, is stolen. */
+static dl_managed_tensor_versioned *
+put_in_order(dls_state *state, PyObject *obj, const dlshim_request *given,
+             dl_managed_tensor_versioned *managed)
+{
+    dlshim_request ordered = *given;
+    ordered.contiguous = DLSHIM_ROW_MAJOR;
+    PyObject *source = export_tensor(managed, true, NULL);
+    if (source == NULL) {
+        return give_back(managed);
+    }
+    managed = exchange(state, obj, source, &ordered, NULL);
+    Py_DECREF(source);
+    return managed;
+}
+
+/* No option of the exchange says "row-major or column-major": what comes is looked at.
+ */
+static dl_managed_tensor_versioned *
+import_in_full(dls_state *state, PyObject *obj, const dlshim_request *given,
+               dls_outcome *outcome)
+{
+    dl_managed_tensor_versioned *managed = exchange(state, obj, obj, given, outcome);
+    return managed == NULL || is_in_order(given, &managed->dl_tensor)
+               ? managed
+               : put_in_order(state, obj, given, managed);
 }
 
 /* The plan of the type, with a new count, if the type's usual answer may satisfy the
@@ -429,10 +496,7 @@ import(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan 
     dl_managed_tensor_versioned *managed = acquire(state, obj, request, plan);
     if (managed != NULL && !takes(request, &managed->dl_tensor, managed->flags)) {
         refuse(state, obj, request, &managed->dl_tensor);
-        PyObject *error = dls_error_take();
-        dls_managed_delete(managed, true);
-        dls_error_restore(error);
-        return NULL;
+        return give_back(managed);
     }
     return managed;
 }

@@ -55,6 +55,11 @@ def values(capsule):
     return caps.look(capsule).values()
 
 
+def laid_out(capsule):
+    view = caps.look(capsule)
+    return view.strides, view.values()
+
+
 # --- in -------------------------------------------------------------------------------
 
 SOURCES = {
@@ -104,6 +109,66 @@ def test_what_must_be_copied_is_asked_for_once_too(ext):
     assert taken.view.strides == (2, 1) and taken.values() == x.values()
     assert taken.flags & IS_COPIED
     taken.release()
+
+
+@pytest.mark.parametrize("dtype", caps.DTYPES)
+def test_the_format_of_a_dtype_is_that_of_a_tensor_s_buffer(ext, dtype):
+    """mpi4py wrote a table of its own to fill a Py_buffer."""
+    code, bits, lanes = caps.dtype_tuple(dtype)
+    try:
+        format = memoryview(dlshim.from_dlpack(P2((2,), dtype))).format
+    except BufferError:
+        format = None
+    assert ext.format(code, bits, lanes) == format
+    assert ext.format(code, bits, lanes + 1) is None
+
+
+#: Strides of (2, 3, 4) elements; what the request "row-major or column-major" makes of them.
+ORDERS = {
+    "row-major": ((12, 4, 1), (12, 4, 1)),
+    "column-major": ((1, 2, 6), (1, 2, 6)),
+    "neither": ((4, 8, 1), (12, 4, 1)),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"alignment": 4}, {"copy": NEVER}, {"writable": 1}])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("make", [P1, P2, P3])
+def test_row_major_or_column_major(ext, make, order, options):
+    """mpi4py and other callers of BLAS take both, and looked at the strides by hand."""
+    strides, got = ORDERS[order]
+    x = make((2, 3, 4), strides=strides)
+    copies = strides != got
+    ext.take(make())  # the first finds out how the type is asked
+    for _ in range(3):
+        if copies and ("copy" in options or "writable" in options):
+            with pytest.raises(dlshim.CopyRequiredError) as raised:
+                ext.take(x, contiguous=2, name="out", **options)
+            assert str(raised.value).startswith("out: a copy is needed (strides that are not ")
+            continue
+        exports = len(x.exports)
+        assert laid_out(ext.take(x, contiguous=2, **options)) == (got, x.values())
+        assert len(x.exports) == exports + 1
+        lent = ext.lend(x, contiguous=2, **options)
+        assert (lent["strides"], lent["data"] == x.element_zero) == (got, not copies)
+
+
+def test_row_major_or_column_major_of_what_can_be_asked_once(ext):
+    """A capsule is used up; what the user says is heeded."""
+    for strides, got in ((3, 1), (3, 1)), ((1, 2), (1, 2)), ((-3, 1), (3, 1)):
+        made = {"shape": (2, 3), "strides": strides, "start": 3 * (strides[0] < 0)}
+        capsule, x = caps.make(version=(1, 0), **made), P2(**made)
+        assert laid_out(ext.take(capsule, contiguous=2)) == (got, x.values())
+        assert laid_out(ext.take(dlshim.upgrade(x), contiguous=2)) == (got, x.values())
+        ordered = ext.take(dlshim.upgrade(x, order="C"), contiguous=2)
+        assert laid_out(ordered) == ((3, 1), x.values())
+        assert laid_out(ext.take(x, contiguous=2, copy=ALWAYS)) == ((3, 1), x.values())
+    readonly = ext.lend(P2((2, 3), strides=(-3, 1), start=3, readonly=True), contiguous=2)
+    assert readonly["strides"] == (3, 1)
+    for shape in ((), (1,), (0, 3), (3, 0), (1, 1), (4, 1)):
+        for strides in ([7] * len(shape), [1] * len(shape)):
+            x = P2(shape, strides=tuple(strides))
+            ext.take(x, contiguous=2, copy=NEVER if shape != (4, 1) else IF_NEEDED)
 
 
 def test_zero_means_host_memory_of_any_kind(ext):
@@ -560,7 +625,7 @@ def test_a_kept_import_of_numpy_has_its_own_shape_and_memory(ext):
 NO_MEANING = {
     "copy": (-1, 3, 7),
     "writable": (-1, 2),
-    "contiguous": (-1, 2),
+    "contiguous": (-1, 3),
     "alignment": (-8, 3, 1 << 31),
     "stream.kind": (-1, 4, 9),
     "device_type": (-2, -7),
@@ -923,6 +988,7 @@ ACTIONS = {
     "legacy": lambda ext: ext.take(P1()),
     "versioned": lambda ext: ext.take(P2()),
     "copied": lambda ext: ext.take(P2((3, 2), strides=(1, 3)), contiguous=1, alignment=128),
+    "neither order": lambda ext: ext.take(P2((2, 3), strides=(3, -1), start=2), contiguous=2),
     "options": lambda ext: ext.take(P2(), copy=ALWAYS, **{"stream.kind": WAIT}),
     "borrowed": lambda ext: ext.lend(P3(), contiguous=1),
     "array": lambda ext: ext.array((2, 3), (3, 1), 0, 32, (CPU, 0), DEFAULT, 0),

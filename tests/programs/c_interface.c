@@ -326,6 +326,19 @@ null(PyObject *self, PyObject *args)
     return made;
 }
 
+/* format(code, bits, lanes): the literal of dlshim_format, None for NULL. */
+static PyObject *
+format(PyObject *self, PyObject *args)
+{
+    int code, bits, lanes;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iii", &code, &bits, &lanes)) {
+        return NULL;
+    }
+    dlshim_dtype dtype = {(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
+    return Py_BuildValue("z", dlshim_format(dtype));
+}
+
 static PyObject *
 count_deleted(PyObject *self, PyObject *none)
 {
@@ -346,6 +359,7 @@ static PyMethodDef methods[] = {
     {"take", KEYWORDS(take), NULL},
     {"lend", KEYWORDS(lend), NULL},
     {"look", look, METH_O, NULL},
+    {"format", format, METH_VARARGS, NULL},
     {"release", release, METH_VARARGS, NULL},
     {"give", give, METH_VARARGS, NULL},
     {"array", KEYWORDS(array), NULL},
