@@ -185,7 +185,7 @@ class Home:
         return isinstance(x, self.type) or importer == self.importer
 
     def takes(self, x: Any) -> bool:
-        """Whether an argument is passed as it is: it is ours, or its type's C table allocates (K3)."""
+        """Whether an argument is passed as it is: ours, or one whose C table allocates (K3)."""
         cls = type(x)
         has_table = hasattr(cls, "__dlpack_c_exchange_api__") or issubclass(cls, Tensor)
         return has_table and _home_of(x) is self.producers
