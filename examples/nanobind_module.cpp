@@ -1,16 +1,16 @@
 /* nanobind: functions that take any array and return memory of C++ to any library.
  *
- *   INCLUDES=$(python -c "import sysconfig; print('-I' + sysconfig.get_path('include'))")
+ *   FLAGS=$(python -c "import sys, sysconfig as s; print('-I' + s.get_path('include') \
+ *       + ' -undefined dynamic_lookup' * (sys.platform == 'darwin'))")
  *   NB=$(python -c "import nanobind; print(nanobind.__path__[0])")
  *   c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden -fno-strict-aliasing -DNDEBUG \
- *       $INCLUDES -I$NB/include -I$NB/ext/robin_map/include -I$(python -m dlshim --include) \
+ *       $FLAGS -I$NB/include -I$NB/ext/robin_map/include -I$(python -m dlshim --include) \
  *       $NB/src/nb_combined.cpp nanobind_module.cpp -o nanobind_module.so
  */
 #include <nanobind/nanobind.h>
 
 #include <dlshim.hpp> /* after nanobind: its functions may have parameters dlshim::import<...> */
 
-#include <memory>
 #include <vector>
 
 namespace nb = nanobind;
@@ -43,20 +43,11 @@ template <class T> static T trace(const dlshim::import<const T, 2> &x) {
 
 /* The vector becomes an array without a copy, and lives as long as somebody uses it. */
 static nb::object ramp(size_t n) {
-    auto values = std::make_unique<std::vector<double>>(n);
+    std::vector<double> values(n);
     for (size_t i = 0; i < n; i++) {
-        (*values)[i] = static_cast<double>(i);
+        values[i] = static_cast<double>(i);
     }
-    int64_t shape = static_cast<int64_t>(n);
-    dlshim_array array = {values->data(), 1, 0, 1, {2, 64, 1}, &shape, nullptr, 0};
-    PyObject *tensor = dlshim_export_array(
-        &array, 0, values.get(),
-        [](void *p) { delete static_cast<std::vector<double> *>(p); }, nullptr);
-    if (tensor == nullptr) {
-        throw nb::python_error(); /* a failure takes nothing */
-    }
-    values.release();
-    return nb::steal(tensor);
+    return nb::steal(dlshim::export_values(std::move(values)));
 }
 
 NB_MODULE(nanobind_module, m) {

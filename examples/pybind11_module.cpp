@@ -1,13 +1,13 @@
 /* pybind11: functions that take any array and return memory of C++ to any library.
  *
- *   c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden $(python -m pybind11 --includes) \
+ *   MACOS=$(python -c "import sys; print('-undefined dynamic_lookup' * (sys.platform == 'darwin'))")
+ *   c++ -std=c++17 -O2 -shared -fPIC -fvisibility=hidden $(python -m pybind11 --includes) $MACOS \
  *       -I$(python -m dlshim --include) pybind11_module.cpp -o pybind11_module.so
  */
 #include <pybind11/pybind11.h>
 
 #include <dlshim.hpp> /* after pybind11: its functions may have parameters dlshim::import<...> */
 
-#include <memory>
 #include <vector>
 
 namespace py = pybind11;
@@ -40,20 +40,11 @@ template <class T> static T trace(const dlshim::import<const T, 2> &x) {
 
 /* The vector becomes an array without a copy, and lives as long as somebody uses it. */
 static py::object ramp(size_t n) {
-    auto values = std::make_unique<std::vector<double>>(n);
+    std::vector<double> values(n);
     for (size_t i = 0; i < n; i++) {
-        (*values)[i] = static_cast<double>(i);
+        values[i] = static_cast<double>(i);
     }
-    int64_t shape = static_cast<int64_t>(n);
-    dlshim_array array = {values->data(), 1, 0, 1, {2, 64, 1}, &shape, nullptr, 0};
-    PyObject *tensor = dlshim_export_array(
-        &array, 0, values.get(),
-        [](void *p) { delete static_cast<std::vector<double> *>(p); }, nullptr);
-    if (tensor == nullptr) {
-        throw py::error_already_set(); /* a failure takes nothing */
-    }
-    values.release();
-    return py::reinterpret_steal<py::object>(tensor);
+    return py::reinterpret_steal<py::object>(dlshim::export_values(std::move(values)));
 }
 
 PYBIND11_MODULE(pybind11_module, m) {

@@ -19,6 +19,8 @@
 #include <dlshim.h>
 
 #include <complex>
+#include <initializer_list>
+#include <memory>
 #if defined(__STDCPP_FLOAT16_T__) || defined(__STDCPP_FLOAT32_T__) || defined(__STDCPP_FLOAT64_T__) \
     || defined(__STDCPP_FLOAT128_T__) || defined(__STDCPP_BFLOAT16_T__)
 #include <stdfloat>
@@ -100,6 +102,70 @@ DLSHIM_IS_(2, std::float128_t);
 DLSHIM_IS_(4, std::bfloat16_t);
 #endif
 #undef DLSHIM_IS_
+
+/* The floats of 16 bits, which C++ has since C++23 alone: they become a float, and a float may be
+ * assigned to them, which rounds to the nearest. */
+struct bfloat16 {
+    uint16_t bits;
+    operator float() const {
+        const uint32_t word = static_cast<uint32_t>(bits) << 16;
+        float value;
+        memcpy(&value, &word, sizeof value);
+        return value;
+    }
+    bfloat16 &operator=(float value) {
+        uint32_t word;
+        memcpy(&word, &value, sizeof word);
+        const bool is_nan = (word & 0x7fffffff) > 0x7f800000;
+        word = is_nan ? word | 0x400000 : word + 0x7fff + (word >> 16 & 1);
+        bits = static_cast<uint16_t>(word >> 16);
+        return *this;
+    }
+};
+struct float16 {
+    uint16_t bits;
+    operator float() const {
+        const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+        const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
+        uint32_t word = sign | exponent << 23 | fraction << 13;
+        float value;
+        if (exponent == 0) { /* zero, or too small for an exponent: of 2^-24 each */
+            value = static_cast<float>(fraction) / 16777216;
+            return sign != 0 ? -value : value;
+        }
+        word += (exponent == 31 ? 224u : 112u) << 23; /* infinite and NaN: 255 there */
+        memcpy(&value, &word, sizeof value);
+        return value;
+    }
+    float16 &operator=(float value) {
+        uint32_t word;
+        memcpy(&word, &value, sizeof word);
+        const uint32_t sign = word >> 16 & 0x8000;
+        word &= 0x7fffffff;
+        bits = static_cast<uint16_t>(sign | rounded(word));
+        return *this;
+    }
+
+  private:
+    static uint32_t rounded(uint32_t word) {
+        const uint32_t exponent = word >> 23;
+        if (word >= 0x477ff000) { /* from 65520 on */
+            return word > 0x7f800000 ? 0x7e00 : 0x7c00;
+        }
+        if (exponent >= 113) {
+            return (word + 0xfff + (word >> 13 & 1) - (112u << 23)) >> 13;
+        }
+        if (exponent < 102) { /* less than half of the smallest */
+            return 0;
+        }
+        const uint32_t fraction = (word & 0x7fffff) | 0x800000, shift = 126 - exponent;
+        const uint32_t whole = fraction >> shift, rest = fraction & ((1u << shift) - 1);
+        const uint32_t half = 1u << (shift - 1);
+        return whole + (rest > half || (rest == half && (whole & 1) != 0));
+    }
+};
+template <> struct dtype_of<bfloat16> : dtype_is<4, 16> {};
+template <> struct dtype_of<float16> : dtype_is<2, 16> {};
 
 /* What is asked for beside dtype, rank and writing. */
 struct options {
@@ -298,6 +364,26 @@ bool visit_one(const view<T, Rank> &x, const dlshim_dtype &has, F &f) {
     f(view<element, Rank>(x.array()));
     return true;
 }
+template <class... Types> struct types {};
+template <class T, int Rank, class F> bool visit_any(const view<T, Rank> &, F &, types<>) {
+    return false;
+}
+template <class T, int Rank, class F, class U, class... More>
+bool visit_any(const view<T, Rank> &x, F &f, types<U, More...>) {
+    return visit_one<U>(x, x.array().dtype, f) || visit_any(x, f, types<More...>());
+}
+/* Whether a shape has so many elements. */
+inline bool has_elements(const int64_t *shape, int32_t ndim, size_t count) {
+    uint64_t product = 1;
+    bool fits = true;
+    for (int32_t i = 0; i < ndim; i++) {
+        const uint64_t extent = static_cast<uint64_t>(shape[i]);
+        fits = fits && shape[i] >= 0 && (extent == 0 || product <= UINT64_MAX / extent);
+        product *= extent;
+    }
+    return fits && product == count;
+}
+template <class Values> void drop_values(void *values) { delete static_cast<Values *>(values); }
 template <class T, int Rank, class F>
 void each_from(const view<T, Rank> &x, F &f, int32_t axis, int64_t offset) {
     if (axis == x.ndim()) {
@@ -317,20 +403,49 @@ template <class T, int Rank, class F> void each(const view<T, Rank> &x, F &&f) {
     }
 }
 
-/* Call f with a view of the elements' own type: bool, the integers, float, double, complex of both.
+/* Call f with a view of the elements' own type: bool, the integers, float, double, complex of both,
+ * and More: visit<dlshim::float16, dlshim::bfloat16>(x, f), or other types that have a dtype_of.
  * false: it is another dtype, or its memory is not aligned for that type, and f is not called.
  * options.request.alignment = 8 has such memory copied. */
-template <class T, int Rank, class F> bool visit(const view<T, Rank> &x, F &&f) {
+template <class... More, class T, int Rank, class F> bool visit(const view<T, Rank> &x, F &&f) {
     static_assert(std::is_void<T>::value, "visit() is for view<void> and view<const void>");
-    const dlshim_dtype has = x.array().dtype;
-    return detail::visit_one<bool>(x, has, f) || detail::visit_one<int8_t>(x, has, f)
-           || detail::visit_one<uint8_t>(x, has, f) || detail::visit_one<int16_t>(x, has, f)
-           || detail::visit_one<uint16_t>(x, has, f) || detail::visit_one<int32_t>(x, has, f)
-           || detail::visit_one<uint32_t>(x, has, f) || detail::visit_one<int64_t>(x, has, f)
-           || detail::visit_one<uint64_t>(x, has, f) || detail::visit_one<float>(x, has, f)
-           || detail::visit_one<double>(x, has, f)
-           || detail::visit_one<std::complex<float>>(x, has, f)
-           || detail::visit_one<std::complex<double>>(x, has, f);
+    return detail::visit_any(
+        x, f,
+        detail::types<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t,
+                      float, double, std::complex<float>, std::complex<double>, More...>());
+}
+
+/* A new reference to a dlshim.Tensor that owns the values, which are moved into it and not copied: a
+ * std::vector, or what else owns its elements and has data() and size().  They are the elements of
+ * an array of that shape, in row-major order.  Needs the GIL; throws python_error. */
+template <class Values>
+PyObject *export_values(Values values, const int64_t *shape, int32_t ndim) {
+    using given = typename std::remove_pointer<decltype(values.data())>::type;
+    using element = typename std::remove_const<given>::type;
+    std::unique_ptr<Values> owner(new Values(std::move(values)));
+    if (!detail::has_elements(shape, ndim, owner->size())) {
+        PyErr_Format(PyExc_ValueError, "%zu values are no array of this shape", owner->size());
+        throw python_error();
+    }
+    const dlshim_array array = {const_cast<element *>(owner->data()), 1, 0, ndim,
+                                dtype_of<element>::value(), shape, nullptr, 0};
+    PyObject *tensor =
+        dlshim_export_array(&array, std::is_const<given>::value ? DLSHIM_READ_ONLY : 0, owner.get(),
+                            detail::drop_values<Values>, nullptr);
+    if (tensor == nullptr) {
+        throw python_error();
+    }
+    owner.release();
+    return tensor;
+}
+template <class Values>
+PyObject *export_values(Values values, std::initializer_list<int64_t> shape) {
+    return export_values(std::move(values), shape.begin(), static_cast<int32_t>(shape.size()));
+}
+/* Of one dimension. */
+template <class Values> PyObject *export_values(Values values) {
+    const int64_t count = static_cast<int64_t>(values.size());
+    return export_values(std::move(values), &count, 1);
 }
 
 } // namespace dlshim

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -566,3 +567,138 @@ def test_a_deleter_may_come_back_to_the_import_that_lets_go(way: str, tmp_path: 
     assert (done.returncode, done.stderr) == (0, ""), done
     got = {"take": "None", "assign": "0"}[way]  # the import that is moved away has no elements
     assert done.stdout.splitlines() == ["3", f"{got} [3, 5] 4", "[3, 5, 4, 6] 0"]
+
+
+NUMBERS = """
+#include <dlshim.hpp>
+#include <array>
+#include <vector>
+/* halves(x, by): the elements of x as doubles, in an array of the same shape, and x times `by`. */
+struct Halves {
+    std::vector<double> values;
+    float by;
+    template <class T> void operator()(const dlshim::view<T> &x) {
+        dlshim::each(x, [this](T &value) {
+            values.push_back(static_cast<double>(static_cast<float>(value)));
+            value = static_cast<float>(value) * by;
+        });
+    }
+    template <class U> void operator()(const dlshim::view<std::complex<U>> &) {}
+    void operator()(const dlshim::view<bool> &) {}
+};
+static PyObject *halves(PyObject *, PyObject *args) {
+    PyObject *obj;
+    Halves all;
+    if (!PyArg_ParseTuple(args, "Of", &obj, &all.by)) {
+        return nullptr;
+    }
+    try {
+        dlshim::import<void> x(obj);
+        if (!dlshim::visit<dlshim::float16, dlshim::bfloat16>(x, all)) {
+            Py_RETURN_NONE;
+        }
+        return dlshim::export_values(std::move(all.values), x.array().shape, x.ndim());
+    }
+    catch (const dlshim::python_error &) {
+        return nullptr;
+    }
+}
+static int ended;
+struct Own : std::vector<int16_t> {
+    using std::vector<int16_t>::vector;
+    Own(Own &&) = default;
+    ~Own() { ended += !empty(); }
+};
+struct Fixed : Own {
+    using Own::Own;
+    const int16_t *data() const { return Own::data(); }
+};
+/* owns(how): a Tensor, or what was raised; ended() counts the values that are gone. */
+static PyObject *owns(PyObject *, PyObject *how) {
+    try {
+        switch (PyLong_AsLong(how)) {
+        case 0: return dlshim::export_values(Own{1, 2, 3, 4, 5, 6});
+        case 1: return dlshim::export_values(Own{1, 2, 3, 4, 5, 6}, {2, 3});
+        case 2: return dlshim::export_values(Fixed{1, 2, 3});
+        case 3: return dlshim::export_values(Own{}, {4, 0});
+        case 4: return dlshim::export_values(std::array<std::complex<float>, 1>{{{1, 2}}}, {});
+        case 5: return dlshim::export_values(Own{1, 2, 3}, {2, 3});
+        case 6: return dlshim::export_values(Own{1, 2, 3}, {-1, -3});
+        case 7: return dlshim::export_values(Own{1, 2}, {INT64_MAX, 2, 2, 2, 2});
+        default: return dlshim::export_values(Own{1, 2}, {});
+        }
+    }
+    catch (const dlshim::python_error &) {
+        return nullptr;
+    }
+}
+static PyObject *gone(PyObject *, PyObject *) { return PyLong_FromLong(ended); }
+static PyMethodDef functions[] = {{"halves", halves, METH_VARARGS, nullptr},
+                                  {"owns", owns, METH_O, nullptr},
+                                  {"gone", gone, METH_NOARGS, nullptr},
+                                  {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "numbers_", nullptr, -1, functions,
+                                 nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit_numbers_() { return PyModule_Create(&definition); }
+"""
+HALVES = """
+import numpy as np
+import dlshim
+import ml_dtypes
+
+word = np.arange(1 << 16, dtype="uint16")
+step = np.linspace(0.9999, 1.0001, 1 << 16, dtype="float32")
+for name, code in ("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16):
+    for by in (1.0, 0.5, 3.0, 2.0**-14, 1.0 + 2.0**-12, -1 / 3):
+        x = word.copy()
+        dtype = dlshim.upgrade(x, reinterpret=name)
+        with np.errstate(all="ignore"):
+            same = x.view(code).astype("float64")
+            times = (same.astype("float32") * np.float32(by)).astype(code)
+        read = np.asarray(numbers_.halves(dtype, by))
+        assert np.array_equal(read, same, equal_nan=True), (name, by)
+        now = x.view(code)
+        nan = np.isnan(times.astype("float32"))
+        assert np.array_equal(np.isnan(now.astype("float32")), nan), (name, by)
+        wrong = np.flatnonzero((now.view("uint16") != times.view("uint16")) & ~nan)
+        assert not len(wrong), (name, by, word[wrong[:5]])
+assert numbers_.halves(np.arange(3), 2.0).__class__ is dlshim.Tensor
+other = dlshim.upgrade(np.arange(3, dtype="uint8"), reinterpret="float8_e5m2")
+assert numbers_.halves(other, 1.0) is None
+print("read and written")
+"""
+
+
+def test_floats_of_16_bits_are_read_and_written_as_numpy_does(tmp_path: Path) -> None:
+    """visit() left them out, and C++ before C++23 has none."""
+    program = cpp_module("numbers_", NUMBERS, tmp_path) + HALVES
+    assert run(sys.executable, "-c", program) == "read and written\n"
+
+
+def test_values_of_cpp_become_an_array_that_owns_them(tmp_path: Path) -> None:
+    """Each example had ten lines for it, and one that forgot them leaked or freed twice."""
+    program = cpp_module("numbers_", NUMBERS, tmp_path) + (
+        "for how in range(9):\n"
+        "    before = numbers_.gone()\n"
+        "    try:\n"
+        "        x = numbers_.owns(how)\n"
+        "    except ValueError as error:\n"
+        "        print(error, numbers_.gone() - before)\n"
+        "        continue\n"
+        "    said = x.shape, str(x.dtype), x.readonly, x.tobytes().hex()\n"
+        "    kept = numbers_.gone() - before\n"
+        "    del x\n"
+        "    print(*said, kept, numbers_.gone() - before)\n"
+    )
+    first = struct.pack("<6h", 1, 2, 3, 4, 5, 6).hex()
+    assert run(sys.executable, "-c", program).splitlines() == [
+        f"(6,) int16 False {first} 0 1",
+        f"(2, 3) int16 False {first} 0 1",
+        f"(3,) int16 True {first[:12]} 0 1",
+        "(4, 0) int16 False  0 0",
+        "() complex64 False 0000803f00000040 0 0",
+        "3 values are no array of this shape 1",
+        "3 values are no array of this shape 1",
+        "2 values are no array of this shape 1",
+        "2 values are no array of this shape 1",
+    ]
