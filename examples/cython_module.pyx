@@ -2,8 +2,9 @@
 """Cython: functions that take any array and return memory of C to any library.
 
     cython -3 cython_module.pyx
-    INCLUDES=$(python -c "import sysconfig; print('-I' + sysconfig.get_path('include'))")
-    cc -O2 -shared -fPIC $INCLUDES -I$(python -m dlshim --include) cython_module.c \
+    FLAGS=$(python -c "import sys, sysconfig as s; print('-I' + s.get_path('include') \
+        + ' -undefined dynamic_lookup' * (sys.platform == 'darwin'))")
+    cc -O2 -shared -fPIC $FLAGS -I$(python -m dlshim --include) cython_module.c \
         -o cython_module.so
 """
 

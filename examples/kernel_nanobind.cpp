@@ -1,10 +1,11 @@
 /* nanobind: functions that take a nb::ndarray, which says whether it writes, and one that returns memory
  * of its own.
  *
- *   INCLUDES=$(python -c "import sysconfig; print('-I' + sysconfig.get_path('include'))")
+ *   FLAGS=$(python -c "import sys, sysconfig as s; print('-I' + s.get_path('include') \
+ *       + ' -undefined dynamic_lookup' * (sys.platform == 'darwin'))")
  *   NB=$(python -c "import nanobind; print(nanobind.__path__[0])")
  *   c++ -std=c++17 -O1 -shared -fPIC -fvisibility=hidden -fno-strict-aliasing -DNDEBUG \
- *       $INCLUDES -I$NB/include -I$NB/ext/robin_map/include \
+ *       $FLAGS -I$NB/include -I$NB/ext/robin_map/include \
  *       $NB/src/nb_combined.cpp kernel_nanobind.cpp -o kernel_nanobind.so
  *
  * In Python: dlshim.kernel(kernel_nanobind.total).

@@ -1,9 +1,10 @@
 /* pybind11: a function that takes a raw capsule of DLPack 0.x, as older kernels do.
  *
- *   INCLUDES=$(python -c "import sysconfig; print('-I' + sysconfig.get_path('include'))")
+ *   FLAGS=$(python -c "import sys, sysconfig as s; print('-I' + s.get_path('include') \
+ *       + ' -undefined dynamic_lookup' * (sys.platform == 'darwin'))")
  *   PB=$(python -c "import pybind11; print(pybind11.get_include())")
  *   DL=$(python -m tvm_ffi.config --dlpack-includedir)
- *   c++ -std=c++17 -O1 -shared -fPIC -fvisibility=hidden $INCLUDES -I$PB -I$DL \
+ *   c++ -std=c++17 -O1 -shared -fPIC -fvisibility=hidden $FLAGS -I$PB -I$DL \
  *       kernel_pybind11.cpp -o kernel_pybind11.so
  *
  * In Python: dlshim.kernel(kernel_pybind11.total, takes="capsule").

@@ -1,7 +1,8 @@
 /* A type of your own in C, whose objects go into every library.
  *
- *   INCLUDES=$(python -c "import sysconfig; print('-I' + sysconfig.get_path('include'))")
- *   cc -std=c99 -O2 -shared -fPIC -DPy_LIMITED_API=0x030a0000 $INCLUDES \
+ *   FLAGS=$(python -c "import sys, sysconfig as s; print('-I' + s.get_path('include') \
+ *       + ' -undefined dynamic_lookup' * (sys.platform == 'darwin'))")
+ *   cc -std=c99 -O2 -shared -fPIC -DPy_LIMITED_API=0x030a0000 $FLAGS \
  *       -I$(python -m dlshim --include) own_type.c -o own_type.abi3.so
  */
 #include <Python.h>

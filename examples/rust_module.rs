@@ -1,6 +1,8 @@
 //! Rust in one file: functions that take any array and return memory of Rust to any library.
 //!
-//!     rustc --edition 2021 -O --crate-type cdylib rust_module.rs -o rust_module.abi3.so
+//!     MACOS=$(python -c "import sys; print('-C link-arg=-Wl,-undefined,dynamic_lookup' \
+//!         * (sys.platform == 'darwin'))")
+//!     rustc --edition 2021 -O --crate-type cdylib $MACOS rust_module.rs -o rust_module.abi3.so
 //!
 //! The module `dlshim` below is dlshim.h in Rust: copy it into your crate.  The module `python`
 //! declares what is used of Python's stable ABI; pyo3-ffi has the same functions.  Nothing may
