@@ -209,6 +209,35 @@ def try_overloads(example: ModuleType) -> None:
         refusal(example.trace, wrong)
 
 
+class Raises:
+    """An array whose library is interrupted, or has no memory."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **_: object) -> object:
+        raise self.error
+
+
+def try_interruptions(example: ModuleType) -> None:
+    """What says nothing of the object ends the call; nanobind makes a TypeError of it, too."""
+    passed = []
+    for kind in (KeyboardInterrupt, SystemExit, MemoryError):
+        error = kind("of the library")
+        try:
+            example.trace(Raises(error))
+        except TypeError:
+            assert example.__name__.startswith("nanobind"), kind
+        except BaseException as caught:
+            assert caught is error, caught
+            passed.append(kind)
+    assert len(passed) == 3 * example.__name__.startswith("pybind11")
+    refusal(example.trace, Raises(RuntimeError("of the library")))
+
+
 def try_out_type(example: ModuleType) -> list[str]:
     """The same of a type with objects for other libraries."""
     made = arrays()
@@ -251,6 +280,7 @@ def try_out(example: ModuleType) -> list[str]:
     assert "scale(): x is read-only" in refusal(example.scale, memoryview(bytes(8)).cast("d"), 1.0)
     if hasattr(example, "trace"):
         try_overloads(example)
+        try_interruptions(example)
     for length in WRONG_LENGTHS:
         refusal(example.ramp, length)
     for library in made:

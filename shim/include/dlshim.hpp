@@ -482,19 +482,32 @@ template <class T, int Rank> struct type_caster<dlshim::import<T, Rank>> {
         + const_name<Rank == dlshim::any_rank>(
             const_name(""), const_name(", ") + const_name<Rank == dlshim::any_rank ? 0 : Rank>())
         + const_name("]");
-    bool read(PyObject *obj) noexcept {
-        if (value.take(obj)) {
-            return true;
-        }
-        PyErr_Clear(); /* the next overload is tried */
-        return false;
-    }
 #if defined(NB_VERSION_MAJOR)
     NB_TYPE_CASTER(array, title)
-    bool from_python(handle src, uint8_t, cleanup_list *) noexcept { return read(src.ptr()); }
+    bool from_python(handle src, uint8_t, cleanup_list *) noexcept {
+        const bool taken = value.take(src.ptr());
+        if (!taken) {
+            PyErr_Clear(); /* the next overload is tried; nanobind lets no exception pass */
+        }
+        return taken;
+    }
 #else
     PYBIND11_TYPE_CASTER(array, title);
-    bool load(handle src, bool) noexcept { return read(src.ptr()); }
+    /* Whether the exception says something of the object.  KeyboardInterrupt, SystemExit and the like
+     * do not, nor does MemoryError. */
+    static bool is_refusal() {
+        return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+    }
+    bool load(handle src, bool) {
+        const bool taken = value.take(src.ptr());
+        if (!taken && !is_refusal()) {
+            throw dlshim::python_error();
+        }
+        if (!taken) {
+            PyErr_Clear(); /* the next overload is tried */
+        }
+        return taken;
+    }
 #endif
 };
 } // namespace detail
