@@ -13,18 +13,30 @@ ONE_COLUMN = "a table is exchanged one column at a time"
 ROUNDS = "which rounds to 53 bits"
 FLAT = "which has its elements in fewer dimensions"
 CODES = "which numbers its different values"
+CODES_OR_NONE = f"{CODES}, and has -1 for what is missing"
+ROUNDS_OR_NAN = f"{ROUNDS}, and has NaN for what is missing"
+COUNTS = "which counts from 1970 or from midnight"
+COUNTS_OR_NONE = f"{COUNTS}, and has 0 for what is missing"
 LEFT_OUT = "which leaves out what is missing"
 LEFT_OUT_LISTS = "which leaves out the lists that are missing"
 FLAT_AND_LEFT_OUT = f"{FLAT}, and leaves out what is missing"
+#: Of arrays and columns of several dtypes.
+MIXED = "which makes one dtype of several, and may round"
+NONE = "in which NaN stands for None, and which rounds to 53 bits"
+PADDED = "which fills shorter rows up with zeros"
+ANOTHER = "whose elements may be of another type than the object's"
+UNDER_MASK = "which shows what its mask hides"
 UNSURE = "in which integers become floats where values are missing"
 CONVERT = "convert them to numbers first"
 NO_NUMBERS = f"because its elements are no numbers: {CONVERT}"
 
 
 class Reasoned(str):
-    """A cure and its reason; ``way`` is the cure alone, for messages that say the reason before."""
+    """A cure and its reason ``why``; ``way`` is the cure alone, for messages that say the reason
+    before."""
 
     way: str
+    why: str
 
 
 def _passed(text: str) -> str:
@@ -39,7 +51,7 @@ def instead(text: str, why: str = "") -> str:
     if not why:
         return way
     said = Reasoned(f"{way}, because {why}")
-    said.way = way
+    said.way, said.why = way, why
     return said
 
 
@@ -57,11 +69,11 @@ def given(x: Any, text: str) -> str:
     return text if hasattr(type(x), "__arrow_c_stream__") else array(text)
 
 
-def one_column(names: Iterable[object], other: str) -> str | None:
+def one_column(names: Iterable[object], other: str, why: str = ONE_COLUMN) -> str | None:
     """One column of a table: the first; other: how it is reached where its name does not tell."""
     found = list(names)
     if not found:
         return None
     tells = isinstance(found[0], (str, int)) and found.count(found[0]) == 1
     text = f"x[{found[0]!r}]" if tells else other
-    return instead(text, ONE_COLUMN)
+    return instead(text, why)

@@ -12,10 +12,10 @@ from contextlib import suppress
 from math import prod
 from struct import iter_unpack
 
-from . import cures_by_library, cures_of_columns, cures_of_views
+from . import cures_by_library, cures_of_columns, cures_of_items, cures_of_views
 from ._core import CopyRequiredError, Producer, UnsupportedObjectError
 from .arrays import HOST_DEVICES
-from .cure_texts import CONVERT, NO_NUMBERS, Reasoned, instead
+from .cure_texts import CONVERT, MISSING, NO_NUMBERS, PADDED, Reasoned, converted, instead
 from .dtypes import dtype
 
 TYPE_CHECKING = False
@@ -27,29 +27,34 @@ if TYPE_CHECKING:
 # the first row that fits; None: there is no way.  flag: its attribute is true, or returns true;
 # view: its attribute can be exported; held: the same, but it is not read if that runs code of the
 # object, and it must show what the object says (cures_of_views); method: its type has the
-# attribute; type: the name of its type begins so, or is this name if no full stop ends it; wrapper:
-# as method, for an export without memory because the object wraps others that have memory.
+# attribute; numpy: the same, and it makes an array of NumPy, which may have another dtype or no
+# mask (cures_of_views); type: the name of its type begins so, or is this name if no full stop ends
+# it; items: as type, and its items decide (cures_of_items); wrapper: as method, for an export
+# without memory because the object wraps others that have memory.
 CURES: tuple[tuple[str, str, str | None], ...] = (
     # torch's DTensor and MaskedTensor.
     ("wrapper", "to_local", "x.to_local()"),
-    ("wrapper", "get_data", "x.get_data()"),
+    ("wrapper", "get_data", "x.to_tensor(value)"),
     ("flag", "is_sparse", "x.to_dense()"),
     ("flag", "is_sparse_csr", "x.to_dense()"),
     ("flag", "is_mkldnn", "x.to_dense()"),
-    ("flag", "is_quantized", "x.int_repr() or x.dequantize()"),
+    ("flag", "is_quantized", "x.dequantize()"),
     ("flag", "is_nested", "x.to_padded_tensor(0)"),
     # Their arrays are made by the same library, which has just refused.
     ("method", "__torch_function__", None),
     ("method", "__array_finalize__", None),
-    # These have __array__ too, which raises or gives an array of objects.
+    # These have __array__ too, which raises, gives an array of objects or another dtype, or leaves
+    # the device.
+    ("method", "__jax_array__", "x.__jax_array__()"),
+    ("method", "__dask_graph__", "x.compute()"),
     ("method", "toarray", "x.toarray()"),
     ("method", "todense", "x.todense()"),
     ("method", "to_dataarray", "x.to_dataarray()"),
     ("method", "to_host", "x.to_host()"),
-    ("method", "__array__", "numpy.asarray(x)"),
-    ("type", "list", "numpy.asarray(x)"),
-    ("type", "tuple", "numpy.asarray(x)"),
-    ("type", "range", "numpy.asarray(x)"),
+    ("numpy", "__array__", "numpy.asanyarray(x)"),
+    ("items", "list", "numpy.asarray(x)"),
+    ("items", "tuple", "numpy.asarray(x)"),
+    ("items", "range", "numpy.asarray(x)"),
     # SimpleITK.GetArrayViewFromImage does not keep the image alive.
     ("type", "SimpleITK.", "SimpleITK.GetArrayFromImage(x)"),
     ("type", "_cffi_backend.", "ffi.buffer(x)"),
@@ -59,9 +64,15 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("method", "to_dense", "x.to_dense()"),
     ("method", "to_ndarray", "x.to_ndarray()"),
     ("method", "to_arrow_array", "x.to_arrow_array()"),  # vortex; its to_numpy takes none missing
-    ("method", "to_numpy", "x.to_numpy()"),
-    ("method", "asnumpy", "x.asnumpy()"),
-    ("method", "numpy", "x.numpy()"),
+    ("numpy", "to_numpy", "x.to_numpy()"),
+    ("numpy", "asnumpy", "x.asnumpy()"),
+    ("numpy", "numpy", "x.numpy()"),
+    # Pages of tifffile, images of nibabel, readers of rasterio.
+    ("method", "asarray", "x.asarray()"),
+    ("method", "dataobj", "numpy.asanyarray(x.dataobj)"),
+    ("method", "read_masks", "x.read(masked=True)"),
+    ("type", "onnx.onnx_ml_pb2.TensorProto", "onnx.numpy_helper.to_array(x)"),
+    ("type", "PySafeSlice", "x[()]"),  # of safetensors
     ("method", "collect", "x.collect()"),
     ("method", "get_view", "x.get_view('3')"),
     ("method", "getbuffer", "x.getbuffer()"),
@@ -71,6 +82,16 @@ CURES: tuple[tuple[str, str, str | None], ...] = (
     ("type", "pyopencl.", "x.get()"),
     ("type", "cv2.UMat", "x.get()"),
 )
+
+#: What the arrays of these rows have in the place of the object's own values.
+CHANGED = {
+    "x.to_local()": "which is the part of this process",
+    "x.to_tensor(value)": "which has the value where its mask hides elements",
+    "x.dequantize()": "or x.int_repr() for the integers that stand for its values",
+    "x.to_padded_tensor(0)": PADDED,
+    "x.to_tensor()": PADDED,
+    "ffi.buffer(x)": "which has its bytes",
+}
 
 
 def _fits(x: Any, kind: str, what: str) -> Any:
@@ -115,18 +136,26 @@ def _row(x: Any, name: str, wrapped: bool) -> str | None:
     for kind, what, text in CURES:
         if (kind == "wrapper") != wrapped:
             continue
-        if kind == "type":
+        if kind in ("type", "items"):
             if name == what or (what[-1] == "." and name.startswith(what)):
-                return text and instead(text)
+                return _said(text) if kind == "type" else cures_of_items.of_list(x)
         elif not hasattr(type(x), what):
             continue
         elif kind == "held":
             held = cures_of_views.held(x, what)
             if held:
                 return held
+        elif kind == "numpy":
+            return cures_of_views.as_numpy(x, str(text))
         elif _fits(x, kind, what):
-            return text and instead(text)
+            return _said(text)
     return None
+
+
+def _said(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return converted(text, CHANGED[text]) if text in CHANGED else instead(text)
 
 
 def cure_of_column(x: Any, problem: str) -> str | None:
@@ -139,7 +168,9 @@ def cure_of_column(x: Any, problem: str) -> str | None:
     said = cure(x, f"{type(x).__module__}.{type(x).__qualname__}", False)
     if said == NO_NUMBERS:
         return cures_of_columns.of_any_library(x, problem) or CONVERT
-    return said.way if isinstance(said, Reasoned) else said
+    if not isinstance(said, Reasoned):
+        return said
+    return said.way if said.why != MISSING or problem.startswith("missing") else said
 
 
 def exports_itself(x: Any) -> bool:
@@ -215,7 +246,9 @@ def refusal(
         return BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
     # map: CPython 3.12 loses count of a comprehension's list where memory ends.
     have, wanted = dtype(given), list(map(dtype, iter_unpack("BBH", dtypes)))
-    source = f"dlshim.from_dlpack({again})" if _has_numpy(have) else None
+    # NumPy has no memory off the host.
+    numpys = _has_numpy(have) and device[0] in HOST_DEVICES
+    source = f"dlshim.from_dlpack({again})" if numpys else None
     if have not in (wanted or [have]):
         which = " or ".join(map(str, wanted))
         cure = _dtype_cure(x, have, wanted, writes, source)
@@ -279,7 +312,7 @@ def _fits_in(have: dtype, want: dtype) -> bool:
 def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: str | None) -> Any:
     """An expression with the first dtype that NumPy has too; None where none is known to work."""
     want = _first(wanted)
-    if want is None or source is None:
+    if want is None or not _has_numpy(have):
         return None
     torch = sys.modules.get("torch")
     if isinstance(x, getattr(torch, "Tensor", ())):
@@ -294,7 +327,7 @@ def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: s
     # MLX's own takes no name.
     if _has(x, "astype") and not type(x).__module__.startswith("mlx"):
         return f"x.astype('{want}')"
-    return f"numpy.asarray({source}, '{want}')"
+    return source and f"numpy.asarray({source}, '{want}')"
 
 
 def _ranks_of(bits: int) -> list[int]:

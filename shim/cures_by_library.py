@@ -17,6 +17,7 @@ from .cure_texts import (
     MISSING,
     NAN,
     NO_NUMBERS,
+    ONE_COLUMN,
     UNSURE,
     array,
     converted,
@@ -33,8 +34,13 @@ if TYPE_CHECKING:
 
 
 def _torch(x: Any) -> str | None:
-    """Its bools, which releases before 2.0 do not export."""
-    plain = type(x).__name__ in ("Tensor", "Parameter") and str(x.layout) == "torch.strided"
+    """Its storages, and its bools, which releases before 2.0 do not export."""
+    name = type(x).__name__
+    if name.endswith("Storage"):
+        kind = "torch.uint8" if name == "UntypedStorage" else x.dtype
+        where = "" if str(x.device) == "cpu" else f", device='{x.device}'"
+        return instead(f"torch.empty(0, dtype={kind}{where}).set_(x)")
+    plain = name in ("Tensor", "Parameter") and str(x.layout) == "torch.strided"
     if not plain or x.is_meta or str(x.dtype) != "torch.bool":
         return None
     return 'pass x.view(torch.uint8) with reinterpret="bool" instead'
@@ -84,7 +90,7 @@ def _xarray(x: Any) -> str | None:
             return None
         # An array of dask has chunks, and is computed by this.
         return instead(array("x") if getattr(x, "chunks", None) else "x.data")
-    kinds = {each.dtype for each in x.data_vars.values()}
+    kinds = {(each.dtype, each.dims) for each in x.data_vars.values()}  # others are repeated
     whole = next((each for each in ("to_dataarray", "to_array") if hasattr(type(x), each)), None)
     if len(kinds) > 1 or not whole:
         return one_column(x.data_vars, "one of x.data_vars.values()")
@@ -130,6 +136,20 @@ def _is_regular(x: Any) -> bool:
         return False
 
 
+# ---- datasets ----------------------------------------------------------------------------------
+
+
+def _datasets(x: Any) -> str | None:
+    """Its columns lie in Arrow's memory; without a format they are made lists."""
+    if isinstance(x, dict):
+        return one_column(x, "one of x.values()", "it holds several data sets")
+    if hasattr(x, "column_name") and hasattr(type(x.source), "with_format"):
+        return instead(f"x.source.with_format('arrow')[:][{x.column_name!r}]")
+    if not hasattr(type(x), "num_rows") or not x.column_names:
+        return None  # rows that come one by one
+    return instead(f"x.with_format('arrow')[:][{x.column_names[0]!r}]", ONE_COLUMN)
+
+
 # ---- OpenVINO and pint -------------------------------------------------------------------------
 
 
@@ -157,6 +177,7 @@ BY_LIBRARY: dict[str, Callable[[Any], str | None]] = {
     "duckdb": cures_of_columns.duckdb,
     "_duckdb": cures_of_columns.duckdb,
     "xarray": _xarray,
+    "datasets": _datasets,
     "openvino": _openvino,
     "pint": _pint,
     "awkward": _awkward,

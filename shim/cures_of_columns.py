@@ -7,11 +7,16 @@ raise.  A conversion that changes values is named only with the words that say s
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
+from . import cures_of_items
 from .columns import is_read_once
 from .cure_texts import (
     CODES,
+    CODES_OR_NONE,
     CONVERT,
+    COUNTS,
+    COUNTS_OR_NONE,
     FLAT,
     FLAT_AND_LEFT_OUT,
     LEFT_OUT,
@@ -21,6 +26,7 @@ from .cure_texts import (
     NO_NUMBERS,
     ONE_COLUMN,
     ROUNDS,
+    ROUNDS_OR_NAN,
     array,
     converted,
     given,
@@ -44,7 +50,7 @@ def pandas(x: Any) -> str | None:
     if type(x.dtype).__name__ == "CategoricalDtype":
         if _is_plain(x.dtype.categories.dtype) and not missing:
             return None
-        return converted(_codes_of(x), CODES)
+        return converted(_codes_of(x), CODES_OR_NONE if missing else CODES)
     if type(x.dtype).__name__ == "IntervalDtype":
         return instead("x.array.left", "its elements have two ends")
     if type(x.dtype).__name__ == "PeriodDtype":
@@ -88,13 +94,6 @@ def _pandas_numbers(x: Any, kind: str, missing: bool) -> str:
     return instead(f"x.to_numpy('{x.dtype.numpy_dtype}', na_value={value})", MISSING)
 
 
-def _fitting(least: int, most: int) -> str:
-    """The dtype of 64 bits that has all these integers, or nothing."""
-    if least >= -(2**63) and most < 2**63:
-        return "Int64"
-    return "UInt64" if least >= 0 and most < 2**64 else ""
-
-
 def _codes_of(x: Any, more: str = "") -> str:
     """The codes of its categories: an Index has them as NumPy's, a Series as another one."""
     return f"x{more}.cat.codes.to_numpy()" if hasattr(type(x), "cat") else f"x{more}.codes"
@@ -113,19 +112,25 @@ def _pandas_objects(x: Any, missing: bool) -> str:
         return _pandas_converted("bool", "boolean", "False", missing)
     if held in ("floating", "mixed-integer-float", "decimal"):
         text = "x.astype('float64').to_numpy()"
-        return instead(text) if held == "floating" else converted(text, ROUNDS)
+        if held != "floating":
+            return converted(text, ROUNDS_OR_NAN if missing else ROUNDS)
+        return instead(text, MISSING) if missing else instead(text)
     if held == "string":
-        return converted(_codes_of(x, ".astype('category')"), CODES)
-    return NO_NUMBERS
+        return converted(_codes_of(x, ".astype('category')"), CODES_OR_NONE if missing else CODES)
+    if missing:
+        return NO_NUMBERS
+    found = cures_of_items.of_list(x.tolist(), "x.tolist()")
+    return NO_NUMBERS if found == cures_of_items.NO_ITEMS else found
 
 
 def _pandas_integers(x: Any, missing: bool) -> str:
     found = x.dropna() if missing else x
-    nullable = _fitting(found.min(), found.max())
+    nullable = cures_of_items.fitting(found.min(), found.max())
     if nullable:
         return _pandas_converted(nullable.lower(), nullable, "0", missing)
-    value = f", na_value={NAN}" if missing else ""
-    return converted(f"x.to_numpy('float64'{value})", ROUNDS)
+    if not missing:
+        return converted("x.to_numpy('float64')", ROUNDS)
+    return converted(f"x.to_numpy('float64', na_value={NAN})", ROUNDS_OR_NAN)
 
 
 def _pandas_converted(name: str, nullable: str, value: str, missing: bool) -> str:
@@ -166,16 +171,16 @@ def _polars_series(x: Any) -> str | None:
         filled = f"x.fill_null({_polars_filler(x)})"
         filled = array(filled) if name == "Boolean" else given(x, filled)
         return instead(filled, MISSING) if missing else None
-    fill = ".fill_null(-1)" if missing else ""
     if x.dtype.is_temporal():
         return _polars_times(x, missing)
     if name in ("Categorical", "Enum", "String"):
         cast = ".cast(polars.Categorical)" if name == "String" else ""
         codes = f"x{cast}.to_physical()"
-        return converted(given(x, f"{codes}.cast(polars.Int64){fill}" if fill else codes), CODES)
+        if not missing:
+            return converted(given(x, codes), CODES)
+        return converted(given(x, f"{codes}.cast(polars.Int64).fill_null(-1)"), CODES_OR_NONE)
     if name == "Decimal":
-        fill = f".fill_null({NAN})" if missing else ""
-        return converted(given(x, f"x.cast(polars.Float64){fill}"), ROUNDS)
+        return _polars_rounded(x, missing)
     if name == "Array":
         return _polars_arrays(x, missing)
     if name == "List":
@@ -193,20 +198,25 @@ def _polars_series(x: Any) -> str | None:
 
 
 def _polars_wide(x: Any, missing: bool) -> str:
-    fits = _fitting(x.min() or 0, x.max() or 0)
+    fits = cures_of_items.fitting(x.min() or 0, x.max() or 0)
     if not fits:
-        fill = f".fill_null({NAN})" if missing else ""
-        return converted(given(x, f"x.cast(polars.Float64){fill}"), ROUNDS)
+        return _polars_rounded(x, missing)
     if missing:
         return instead(given(x, f"x.cast(polars.{fits}).fill_null(0)"), MISSING)
     return instead(given(x, f"x.cast(polars.{fits})"))
 
 
+def _polars_rounded(x: Any, missing: bool) -> str:
+    if not missing:
+        return converted(given(x, "x.cast(polars.Float64)"), ROUNDS)
+    return converted(given(x, f"x.cast(polars.Float64).fill_null({NAN})"), ROUNDS_OR_NAN)
+
+
 def _polars_times(x: Any, missing: bool) -> str:
     physical = "x.to_physical()"
     if missing:
-        return instead(given(x, f"{physical}.fill_null(0)"), MISSING)
-    return converted(given(x, physical), "which counts from 1970 or from midnight")
+        return converted(given(x, f"{physical}.fill_null(0)"), COUNTS_OR_NONE)
+    return converted(given(x, physical), COUNTS)
 
 
 def _polars_arrays(x: Any, missing: bool) -> str | None:
@@ -230,6 +240,8 @@ def _polars_arrays(x: Any, missing: bool) -> str | None:
     filled = f"x{explode}{physical}{fill}"
     if type(flat.dtype).__name__ == "Boolean" or given(x, filled) != filled:
         filled = array(filled)
+    if physical:
+        return converted(f"{filled}.reshape({shape})", COUNTS_OR_NONE)
     return instead(f"{filled}.reshape({shape})", MISSING)
 
 
@@ -246,7 +258,7 @@ BY_PYARROW = {
     "missing": ("fill_null(0)", ""),
     "missing rows": ("drop_null()", LEFT_OUT),
     "missing inside": ("flatten().fill_null(0)", FLAT),
-    "bits": ("fill_null(False).cast('uint8')", ""),
+    "bits": ("fill_null(False).cast('uint8')", "which has 0 for what is missing"),
     "dictionary": ("indices", CODES),
     "text": ("dictionary_encode().indices", CODES),
     "decimals": ("cast('float64')", ROUNDS),
@@ -259,9 +271,16 @@ BY_PYARROW = {
 }
 
 
+#: The words for a conversion that fills up what is missing, too.
+WITH_FILLER = {CODES: CODES_OR_NONE, ROUNDS: ROUNDS_OR_NAN}
+#: Codes may be unsigned, which have no -1.
+FILLED_CODES = {"dictionary": ".cast('int64').fill_null(-1)", "text": ".fill_null(-1)"}
+
+
 def by_pyarrow(column: str, problem: str, fill: str = "") -> str:
     """Return the cure for a column that is PyArrow's, or becomes one by the text `column`."""
     method, how = BY_PYARROW[problem]
+    how = WITH_FILLER.get(how, how) if fill else how
     text = f"{column}.{method}{fill}"
     return converted(text, how) if how else instead(text)
 
@@ -291,19 +310,18 @@ def pyarrow(x: Any) -> str | None:
 
 
 def _pyarrow_other(x: Any, kind: str, whole: str, missing: bool) -> str | None:
-    fill = ".fill_null(-1)" if missing else ""
     if kind in ("date32", "date64", "time32", "time64", "timestamp", "duration"):
         cast = f"{whole}.cast('int{x.type.bit_width}')"
         if missing:
-            return instead(f"{cast}.fill_null(0)", MISSING)
-        return converted(cast, "which counts from 1970 or from midnight")
+            return converted(f"{cast}.fill_null(0)", COUNTS_OR_NONE)
+        return converted(cast, COUNTS)
     if kind == "run_end_encoded":
         return instead("pyarrow.compute.run_end_decode(x)")
     if kind == "dictionary":
-        return by_pyarrow(whole, "dictionary", fill)
+        return by_pyarrow(whole, "dictionary", FILLED_CODES["dictionary"] if missing else "")
     if kind in ("string", "large_string", "string_view", "binary", "large_binary", "binary_view"):
         whole += ".cast('binary')" if kind == "binary_view" else ""
-        return by_pyarrow(whole, "text", fill)
+        return by_pyarrow(whole, "text", FILLED_CODES["text"] if missing else "")
     if kind.startswith("decimal"):
         fill = f".fill_null({NAN})" if missing else ""
         return by_pyarrow(whole, "decimals", fill)
@@ -390,6 +408,10 @@ def duckdb(x: Any) -> str | None:
         return None
     if not numbers:
         name, kind = columns[0]
+        # The table's column passes, or is refused with a cure of its own.  That of a result which
+        # is no relation makes DuckDB warn.
+        if hasattr(x, "types") and ("pyarrow" in sys.modules or find_spec("pyarrow")):
+            return instead(f"x.{_duckdb_table(x)}()[{name!r}]", ONE_COLUMN)
         return f"because the elements of its column {name!r} are no numbers ({kind}): {CONVERT}"
     name, kind = numbers[0]
     column = f"x.fetchnumpy()[{name!r}]"
@@ -439,5 +461,4 @@ def of_any_library(x: Any, problem: str) -> str | None:
     if problem not in BY_PYARROW:
         return None
     # Nobody was asked what is missing.
-    fill = ".fill_null(-1)" if problem in ("dictionary", "text") else ""
-    return anew + by_pyarrow(column, problem, fill)
+    return anew + by_pyarrow(column, problem, FILLED_CODES.get(problem, ""))

@@ -1,8 +1,9 @@
-"""Cures that name an attribute that holds the object's array, such as ``x.data``.
+"""Cures that name an array of the object: one that it holds, such as ``x.data``, or makes.
 
 ``cures`` asks here.  A property that is written in Python is not read: it may read a file or
 compute.  What is read is compared with what the object says of itself: a view that has no dtype
-for the elements shows others, or several in one element.
+for the elements shows others, or several in one element.  Of what is not read, the object's own
+dtype and mask tell how it may differ.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import prod
 
 from . import dtypes
 from ._core import from_dlpack
-from .cure_texts import NO_NUMBERS, converted, instead
+from .cure_texts import ANOTHER, MIXED, NO_NUMBERS, UNDER_MASK, converted, instead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 #: A short name of one digit may tell bytes, as NumPy's do: f4.
 _SHORTEST = re.compile(r"[a-z]+\d")
+_TEXTS = ("str", "string")
 _CONVERT = "convert it with its own library first"
 
 
@@ -44,7 +46,7 @@ def held(x: Any, name: str) -> str | None:
     text = f"x.{name}"
     try:
         if is_lazy(type(x), name):
-            return f"{instead(text)}, if that is an array"
+            return _masked(x, text) or f"{instead(text)}, if that is an array"
         said = [_named(getattr(x, each)) for each in ("dtype", "element_type") if hasattr(x, each)]
         return of_elements(x, name, said[0] if said else None)
     except Exception:
@@ -54,7 +56,7 @@ def held(x: Any, name: str) -> str | None:
 def of_elements(x: Any, name: str, said: str | None) -> str | None:
     """The same for an object whose elements are, by its own word, of this dtype; None: no word."""
     text = f"x.{name}"
-    if said in ("str", "string"):
+    if said in _TEXTS:
         return NO_NUMBERS
     value = getattr(x, name)
     if not is_array(value):
@@ -66,13 +68,58 @@ def of_elements(x: Any, name: str, said: str | None) -> str | None:
         return f"because its shape is {own}{of}, and that of {text} is {shape}: {_CONVERT}"
     if said not in (None, shown) and shown is not None:
         return _another(value, text, said, shown)
-    return converted(text, f"whose shape is {shape}") if reshaped else instead(text)
+    if reshaped:
+        return converted(text, f"whose shape is {shape}")
+    return _masked(x, text) or instead(text)
+
+
+def as_numpy(x: Any, text: str) -> str:
+    """The cure for an object that makes an array of NumPy by the expression `text`.
+
+    A text with numpy.asanyarray keeps a mask, if the object makes a masked array.
+    """
+    shape, kinds = None, set()
+    with suppress(Exception):
+        shape = getattr(x, "shape", ())
+        kinds = {x.dtype} if hasattr(x, "dtype") else {*getattr(x, "dtypes", ())}
+    if shape is None:
+        return "because it has no elements, and no shape"
+    if len(kinds) > 1:
+        return converted(text, MIXED)
+    kind = kinds.pop() if kinds else None
+    names = getattr(kind, "names", None)
+    if names:
+        # Of a table of astropy the column has a mask.
+        of = "x" if hasattr(x, "columns") else text
+        return instead(f"{of}[{names[0]!r}]", "its elements have fields")
+    if getattr(kind, "kind", "") in [*"OSUT"] or _named(kind) in _TEXTS:
+        return NO_NUMBERS
+    return _masked(x, text) or (instead(text) if _has_numpy(kind) else converted(text, ANOTHER))
+
+
+def _has_numpy(kind: Any) -> bool:
+    """Whether NumPy has the dtype of an object, or the object names none."""
+    if kind is None or type(kind).__module__.partition(".")[0] in ("numpy", "ml_dtypes"):
+        return True
+    name = _named(kind)
+    return bool(name) and _is_dtype(str(name)) and dtypes.dtype(str(name)).kind != "V"
+
+
+def _masked(x: Any, text: str) -> str | None:
+    """The cure that keeps the object's mask, which is another array of it; None: it has none."""
+    mask = getattr(x, "mask", None)
+    shape = (len(mask),) if isinstance(mask, list) else _shape_of(mask)
+    if not shape or shape != (_shape_of(x) or shape):
+        return None
+    if isinstance(mask, list) or type(mask).__module__ == "numpy":
+        return instead(f"numpy.ma.array({text}, mask=x.mask)", "it has a mask")
+    return converted(text, UNDER_MASK)
 
 
 def _another(value: Any, text: str, said: str, shown: str) -> str:
     """The same where the view shows another dtype than the object says."""
     if not _is_dtype(said):
-        return converted(text, "whose elements may be of another type than the object's")
+        return converted(text, ANOTHER)
     alike = dtypes.dtype(said).itemsize == value.itemsize
     if not alike or (dtypes.dtype(said).kind != "V" and said != "bool"):
         return f"because its elements are {said}, and {text} shows them as {shown}: {_CONVERT}"

@@ -28,7 +28,7 @@ from sphinx.util.docutils import SphinxDirective
 from dlshim import _core, consumers, library_calls, stream_table
 from dlshim.cli.messages import ANY, SUBJECTS
 from dlshim.counted import COUNTED
-from dlshim.cures import CURES
+from dlshim.cures import CHANGED, CURES
 from dlshim.known.rows import LIMITS
 from dlshim.matrix import pairs
 
@@ -225,9 +225,11 @@ CURED = {
     "wrapper": "wraps other arrays and has ``{}``",
     "flag": "its ``{}`` is true",
     "method": "has ``{}``",
+    "numpy": "has ``{}``, and a dtype of numbers",
     "view": "has a ``{}`` that can be exported",
     "held": "has a ``{}`` that shows the elements which the object says it has",
     "type": "is of a type ``{}``",
+    "items": "is a ``{}`` of numbers",
 }
 
 
@@ -236,7 +238,9 @@ def cures() -> Iterator[Row]:
     """The ways to an array that messages name."""
     for kind, what, text in CURES:
         if text is not None:
-            yield CURED[kind].format(f"{what}*" if what.endswith(".") else what), f"``{text}``"
+            how = f", {CHANGED[text]}" if text in CHANGED else ""
+            object_ = CURED[kind].format(f"{what}*" if what.endswith(".") else what)
+            yield object_, f"``{text}``{how}"
 
 
 KEYWORDS = {

@@ -37,33 +37,36 @@ class Namespace:
         return MEMORY
 
     buffer = GetArrayFromImage = vector_to_array = to_dense = chunked_array = asarray
+    asanyarray = to_array = asarray
 
 
-Namespace.sparse = Namespace  # type: ignore[attr-defined]
+Namespace.sparse = Namespace.numpy_helper = Namespace  # type: ignore[attr-defined]
 
 
 def cured(x: object, cure: str) -> Any:
     """The cure as a user types it."""
-    names = {"x": x} | dict.fromkeys(
-        ["numpy", "SimpleITK", "ffi", "faiss", "pyarrow", "tf"], Namespace
+    names = {"x": x, "value": 0} | dict.fromkeys(
+        ["numpy", "SimpleITK", "ffi", "faiss", "pyarrow", "tf", "onnx"], Namespace
     )
     return eval(cure, names)
 
 
 def object_of(kind: str, what: str, text: str) -> object:
     """An object that the row, and no row before it, fits."""
+    if kind == "items":
+        return {"list": [1], "tuple": (1,), "range": range(1)}[what]
     if kind == "type":
-        builtin = {"list": [1], "tuple": (1,), "range": range(1)}
         module, _, name = what.rpartition(".")
-        members: dict[str, Any] = {"__module__": module or what, "get": lambda self: MEMORY}
-        return builtin[what] if what in builtin else type(name or "Other", (), members)()
-    members: dict[str, Any] = {what: True if kind == "flag" else lambda self, *args: MEMORY}
+        members: dict[str, Any] = {"__module__": module or "builtins", "get": lambda self: MEMORY}
+        members["__getitem__"] = lambda self, key: MEMORY
+        return type(name or "Other", (), members)()
+    members: dict[str, Any] = {what: True if kind == "flag" else lambda self, **args: MEMORY}
     if kind == "view":
         members[what] = property(lambda self: MEMORY)
     if kind == "held":
         members[what] = MEMORY
-    for method in re.findall(r"\.(\w+)\(", text):
-        members[method] = lambda self, *args: MEMORY
+    for method in re.findall(r"x\.(\w+)\(", text):
+        members[method] = lambda self, *args, **more: MEMORY
     return type("Other", (), members)()
 
 
@@ -75,11 +78,12 @@ def cure_in(error: BaseException) -> str | None:
 
 def test_there_are_rows() -> None:
     assert len(ROWS) > 25
-    assert {kind for kind, _, _ in ROWS} == {"flag", "view", "held", "method", "type", "wrapper"}
+    kinds = {"flag", "view", "held", "method", "numpy", "type", "items", "wrapper"}
+    assert {kind for kind, _, _ in ROWS} == kinds
 
 
 STRANGERS = [row for row in ROWS if row[2] and row[0] != "wrapper"]
-PRODUCERS = [row for row in STRANGERS if row[0] != "type"]
+PRODUCERS = [row for row in STRANGERS if row[0] not in ("type", "items")]
 
 
 @pytest.mark.parametrize("row", STRANGERS, ids=lambda row: row[1])
@@ -113,7 +117,8 @@ def test_a_refusal_of_the_producer_names_the_cure(row, failure):
 def test_a_wrapper_without_memory_names_what_it_wraps(row):
     _, what, text = row
     cls = fresh(P2)
-    setattr(cls, what, lambda self: MEMORY)
+    for name in {what, *re.findall(r"x\.(\w+)\(", text)}:
+        setattr(cls, name, lambda self, *args: MEMORY)
     x = cls((3,), data=None)
     with pytest.raises(BufferError, match="that of what it wraps") as error:
         versioned(dlshim.upgrade(x))
@@ -188,7 +193,7 @@ LIBRARIES = {
     ),
     "it has what arrays have": (
         lambda: made_by("jaxlib", "Odd", __array__=refuses),
-        "pass numpy.asarray(x) instead",
+        "pass numpy.asanyarray(x) instead",
     ),
     "no library": (lambda: made_by("pandas", "Odd"), "pass an array instead"),
 }
@@ -607,3 +612,164 @@ def test_a_fixed_size_list_that_is_refused_has_a_cure() -> None:
     with pytest.raises(BufferError) as error:
         versioned(dlshim.upgrade(column))
     assert cure_in(error.value) == "x.flatten()"
+
+
+# --- lists, and what an object says of the array that it makes -----------------------------------
+
+ODD = 2**53 + 1
+
+
+class Stacked:
+    """An array of this module, whose library is the module: it has `stack`."""
+
+    __array_namespace__ = lambda self: sys.modules[__name__]  # noqa: E731
+
+    def __init__(self, *shape: int, dtype: str = "int8") -> None:
+        self.shape, self.dtype = shape, dtype
+
+
+def stack(items: Any) -> Any:
+    return items
+
+
+STACK = f"pass {__name__}.stack(x) instead"
+ROUNDED = "pass numpy.asarray(x, 'float64') instead, which rounds to 53 bits"
+#: A list, and how its message ends.
+LISTS: dict[str, tuple[Any, str]] = {
+    "integers": ([1, ODD], "pass numpy.asarray(x) instead"),
+    "integers above int64": ([2**63 + 1, 2], "pass numpy.asarray(x, 'uint64') instead"),
+    "integers on both sides": ([2**63 + 1, -1], ROUNDED),
+    "integers above 64 bits": ((2**70,), ROUNDED),
+    "integers and fractions": ([ODD, 0.5], ROUNDED),
+    "small integers and fractions": ([2, 0.5], "pass numpy.asarray(x) instead"),
+    "integers in rows": ([[2**63 + 1], (-1,)], ROUNDED),
+    "a range on both sides": (range(-1, 2**63 + 3, 2**63 + 2), ROUNDED),
+    "an empty range": (range(0), "pass numpy.asarray(x) instead"),
+    "nothing": ([], "pass numpy.asarray(x) instead"),
+    "complex": (
+        [ODD, 1j],
+        "pass numpy.asarray(x, 'complex128') instead, which rounds to 53 bits",
+    ),
+    "missing": (
+        [ODD, None],
+        "pass numpy.asarray(x, 'float64') instead, in which NaN stands for None, and which rounds "
+        "to 53 bits",
+    ),
+    "several lengths": ([[1, 2], [3]], "because its rows differ in length"),
+    "rows and numbers": ([[1, 2], 3], "because its rows differ in length"),
+    "text": (["a"], "because its elements are no numbers: convert them to numbers first"),
+    "mappings": ([{}], "because its items are neither numbers nor arrays that go together"),
+    "arrays": ([Stacked(2), Stacked(2)], STACK),
+    "arrays of several dtypes": (
+        [Stacked(2), Stacked(2, dtype="int64")],
+        STACK + ", which makes one dtype of several, and may round",
+    ),
+    "arrays of several shapes": ([Stacked(2), Stacked(3)], "because its arrays differ in shape"),
+    "arrays in rows": ([[Stacked(2)]], "because its items are neither numbers nor arrays"),
+    "arrays of two libraries": ([Stacked(2), P2((2,))], "because its items are neither"),
+}
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_the_items_of_a_list_decide(case: str) -> None:
+    x, text = LISTS[case]
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(x)
+    assert f"; {text}" in str(error.value) or f", {text}" in str(error.value)
+
+
+@pytest.mark.parametrize("case", [case for case in LISTS if "numpy.asarray" in LISTS[case][1]])
+def test_the_cures_of_lists_give_the_values_or_say_that_they_round(case: str) -> None:
+    np = pytest.importorskip("numpy", reason="the cure is NumPy's")
+    x, text = LISTS[case]
+    made = eval(text.split(" ", 1)[1].partition(" instead")[0], {"x": x, "numpy": np})
+    told = dlshim.from_dlpack(made).numpy().tolist()
+    assert ("rounds" in text) == (repr([*map(_listed, x)]) != repr(told) and case != SMALL)
+
+
+#: 2 and 2.0 are the same number.
+SMALL = "small integers and fractions"
+
+
+def _listed(item: Any) -> Any:
+    return [*item] if isinstance(item, tuple) else item
+
+
+def test_a_list_that_holds_itself_is_no_array() -> None:
+    x: list[Any] = []
+    x.append(x)
+    with pytest.raises(dlshim.UnsupportedObjectError, match="its rows differ in length"):
+        dlshim.upgrade(x)
+
+
+class Kind:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+#: What an object with `__array__` says of itself, and the message.
+SAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "numbers": ({"dtype": Kind("float32")}, "pass numpy.asanyarray(x) instead"),
+    "nothing": ({}, "pass numpy.asanyarray(x) instead"),
+    "another element": (
+        {"dtype": Kind("bfloat16")},
+        "pass numpy.asanyarray(x) instead, whose elements may be of another type than the object's",
+    ),
+    "several dtypes": (
+        {"dtypes": ["int64", "float64"]},
+        "pass numpy.asanyarray(x) instead, which makes one dtype of several, and may round",
+    ),
+    "no shape": ({"shape": None}, "because it has no elements, and no shape"),
+    "text": ({"dtype": str}, cure_texts.NO_NUMBERS),
+    "objects": ({"dtype": type("dtype", (), {"kind": "O"})()}, cure_texts.NO_NUMBERS),
+    "fields": (
+        {"dtype": type("dtype", (), {"names": ("a", "b")})()},
+        "pass numpy.asanyarray(x)['a'] instead, because its elements have fields",
+    ),
+    "a list as mask": (
+        {"mask": [True, False]},
+        "pass numpy.ma.array(numpy.asanyarray(x), mask=x.mask) instead, because it has a mask",
+    ),
+    "a mask of another library": (
+        {"mask": memoryview(b"\1\0"), "shape": (2,)},
+        "pass numpy.asanyarray(x) instead, which shows what its mask hides",
+    ),
+    "a mask that is a switch": ({"mask": True, "shape": (2,)}, "pass numpy.asanyarray(x) instead"),
+}
+
+
+@pytest.mark.parametrize("case", SAYS)
+def test_what_an_object_says_of_itself_is_in_the_words(case: str) -> None:
+    says, text = SAYS[case]
+    members = {"__array__": lambda self: pytest.fail("it is made for a message"), **says}
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(type("Array", (), members)())
+    assert f"{text} (it offers" in str(error.value)
+    if "mask" not in says:
+        return
+    members = {"data": MEMORY[:2], "mask": says["mask"], "shape": (2,)}
+    with pytest.raises(dlshim.UnsupportedObjectError) as error:
+        dlshim.upgrade(type("Held", (), members)())
+    if "mask hides" in text:
+        assert "pass x.data instead, which shows what its mask hides" in str(error.value)
+    elif "numpy.ma" in text:
+        assert "pass numpy.ma.array(x.data, mask=x.mask) instead" in str(error.value)
+    else:
+        assert "pass x.data instead (it offers" in str(error.value)
+
+
+def test_no_array_of_numpy_is_named_for_memory_off_the_host() -> None:
+    """An extension wants another dtype, or rank, of memory on a device."""
+    from dlshim.cures import refusal
+
+    wanted = {"name": b"x", "error": None, "device": (2, 0), "place": (2, 0), "align": 0}
+    more = {"given": (2, 64, 1), "dtypes": bytes([2, 32, 1, 0]), "writes": False}
+    for shape, ranks in ((3,), 0), ((3, 2), 2):
+        dtypes = b"" if ranks else more["dtypes"]
+        error = refusal(x=object(), shape=shape, ranks=ranks, **wanted, **more | {"dtypes": dtypes})
+        assert "numpy" not in str(error) and " first" in str(error)
+    plain = type("Array", (), {"astype": lambda self, kind: self})()
+    error = refusal(x=plain, shape=(3,), ranks=0, **wanted, **more)
+    assert str(error).endswith(
+        "not float32, in which not every value fits; pass x.astype('float32')"
+    )

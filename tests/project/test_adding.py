@@ -148,6 +148,7 @@ WALKED = {
 #: A thing that is there, as each file of the row calls it.
 THERE = {
     "a cure by an attribute that holds the array": r"\bml_dtypes\b",
+    "a cure by the items of a list": r"\bstack\b",
     "a cure for a column or a table": r"\bpolars\b",
     "a habit of a library that C must know": r"(?i)\bnanobind\b",
     "a consumer that C must know": r"\btorch\b",
