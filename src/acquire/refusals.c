@@ -96,18 +96,14 @@ dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     return code;
 }
 
-/* The bit is set, and DLPack has no word for it.  Always -1. */
+/* A lazy bit is set.  wrapped: the text for a library that wraps read-only memory.
+ * Always -1. */
 static int
-refuse_bit(dls_state *state, const dls_plan *plan, PyObject *obj, const char *bit,
-           const char *resolved)
+refuse_bit(dls_state *state, const dls_plan *plan, PyObject *obj, const char *text,
+           const char *wrapped)
 {
-    return dls_refuse(state, DLS_EBUFFER, obj,
-                      dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)
-                          ? "its %s bit is set, the memory holds other values: wrap "
-                            "tensor.resolve_%s() instead"
-                          : "its %s bit is set, the memory holds other values: call "
-                            "x.resolve_%s() first",
-                      bit, resolved);
+    bool wraps = dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY);
+    return dls_refuse(state, DLS_EBUFFER, obj, "%s", wraps ? wrapped : text);
 }
 
 static int
@@ -118,12 +114,20 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
                  || dtype.code == dl_kDLBool;
     int truth = complex ? truth_of_method(obj, state->names.is_conj, NULL) : 0;
     if (truth > 0) {
-        return refuse_bit(state, plan, obj, "conjugate", "conj");
+        return refuse_bit(state, plan, obj,
+                          "its conjugate bit is set, the memory holds other values: "
+                          "call x.resolve_conj() first",
+                          "its conjugate bit is set, the memory holds other values: "
+                          "wrap tensor.resolve_conj() instead");
     }
     if (truth == 0 && !exact) {
         truth = truth_of_method(obj, state->names.is_neg, plan->is_neg);
         if (truth > 0) {
-            return refuse_bit(state, plan, obj, "negative", "neg");
+            return refuse_bit(state, plan, obj,
+                              "its negative bit is set, the memory holds other values: "
+                              "call x.resolve_neg() first",
+                              "its negative bit is set, the memory holds other values: "
+                              "wrap tensor.resolve_neg() instead");
         }
     }
     return truth;
