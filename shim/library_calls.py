@@ -1,7 +1,7 @@
 """Functions of array libraries that the C code asks: for capsules, streams and devices.
 
-``src/types/libraries.def`` names each function, and ``src/types/library.c`` calls it with an
-array, and with the number of a device where that matters.  Its docstring says what is asked, as the
+``habits`` names each function, and ``src/types/library.c`` calls it with an array, and with the
+number of a device where that matters.  Its docstring says what is asked, as the
 documentation shows it.  Nothing here imports a library: it is looked up among the imported modules.
 An AttributeError says that the library is not imported, or lacks the attribute.
 """

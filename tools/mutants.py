@@ -6,10 +6,11 @@
 
 A matrix that is green proves something only if it turns red when an edge, a wait or a context is
 missing.  The C source marks what may be left out: ``/* mutant: NAME */`` alone on a line means the
-statement or row below it, and at the end of a line what stands on that line.  MUTANTS says what is
-done with it.  Each mutant is compiled without optimisation, with the objects of all other files
-used again, and a child runs the checks of tests/device on it, on the fake drivers, until one
-fails: those of the sample that ``python -m pytest`` runs, which has to notice by itself.
+statement or row below it, and at the end of a line what stands on that line, as ``# mutant: NAME``
+does in ``shim/habits.py``.  MUTANTS says what is done with it.  Each mutant is compiled without
+optimisation, with the objects of all other files used again, and a child runs the checks of
+tests/device on it, on the fake drivers, until one fails: those of the sample that ``python -m
+pytest`` runs, which has to notice by itself.
 Needs a C compiler and pytest in the running interpreter; the package that is installed there is
 left alone.
 """
@@ -136,6 +137,11 @@ def does(what: str) -> Change:
     return argument(5, what)
 
 
+def without(word: str) -> Change:
+    """A row of habits.py does not have the trait."""
+    return lambda text: re.sub(rf"\b{word}\b ?", "", text)
+
+
 class Mutant(NamedTuple):
     name: str
     changes: Mapping[str, str | Change]  # by the name of the marker
@@ -207,12 +213,10 @@ MUTANTS = [
     mutant("None for JAX becomes 1", "JAX, None", OUT, "test_like_bare"),
     mutant("None becomes 1 for a library nobody knows", "unknown library, None", OUT,
            "test_like_bare"),
-    mutant("torch's own current device is not set", "torch's device", argument(1, '"?"'),
-           "test_like_bare"),
-    mutant("paddle's own current device is not set", "paddle's device", argument(1, '"?"'),
-           "test_like_bare"),
-    mutant("paddle before 3.3 is believed to sync", "paddle before 3.3", argument(4, "0"),
-           "test_like_bare"),
+    mutant("torch's own current device is not set", "torch's device", OUT, "test_like_bare"),
+    mutant("paddle's own current device is not set", "paddle's device", OUT, "test_like_bare"),
+    mutant("paddle before 3.3 is believed to sync", "paddle before 3.3",
+           without("IGNORES_STREAM"), "test_like_bare"),
     mutant("an omitted stream is an explicit None", "omitted stream", operand(1, "false"),
            "test_like_bare"),
     mutant("-1 for JAX", "JAX, -1", passes("PASS_MINUS_1")),
@@ -250,7 +254,7 @@ MUTANTS = [
     mutant("a Tensor forgets its stream", "stream of a Tensor", value("ready")),
     mutant("every thread's stream is one", "stream of another thread", operand(1, "false")),
     mutant("empty arrays are synced", "empty array", value("false")),
-    mutant("torch takes 2", "torch refuses 2", argument(4, "({}) & ~DLS_LIB_REFUSES_TWO")),
+    mutant("torch takes 2", "torch refuses 2", without("REFUSES_TWO")),
     # --- what libraries mean by no stream ---
     mutant("None of numba says that nothing is unfinished", "None of numba", value("false")),
     mutant("PyCUDA's stream is not known", "stream of PyCUDA", OUT),
@@ -258,7 +262,7 @@ MUTANTS = [
     # --- what libraries say wrongly ---
     mutant("a wrong label is believed", "true label", OUT, "test_labels"),
     mutant("CV-CUDA is believed to sync", "CV-CUDA ignores the stream",
-           argument(4, "({}) & ~DLS_LIB_IGNORES_STREAM")),
+           without("IGNORES_STREAM")),
     # --- consumers whose stream nobody knows ---
     mutant("the host does not wait for its own stream", "CUDA, wait", does("NOTHING"), "test_wait"),
     mutant("the host waits for L instead of its own stream", "CUDA, wait", does("WAIT_L"),
@@ -370,7 +374,9 @@ MUTANTS = [
 
 # ---- markers -----------------------------------------------------------------------------------
 
-MARKER = re.compile(r"/\* mutant: (.+?) \*/")
+MARKER = re.compile(r"(?:/\*|#) mutant: (.+?)(?: \*/|$)", re.M)
+#: Beside the source tree.
+HABITS = "../shim/habits.py"
 
 
 class Failed(Exception):
@@ -380,7 +386,7 @@ class Failed(Exception):
 class Place(NamedTuple):
     """Code that a marker marks."""
 
-    file: str  # below src/
+    file: str  # from src/
     begin: int
     end: int
 
@@ -403,10 +409,10 @@ def marked(text: str, marker: re.Match[str]) -> tuple[int, int]:
 def find_places(src: Path) -> dict[str, list[Place]]:
     """What each marker of a source tree marks; one name stands in one file alone."""
     found: dict[str, list[Place]] = {}
-    for path in sorted(src.glob("*/*")):
+    for path in [*sorted(src.glob("*/*")), *src.glob(HABITS)]:
         text = path.read_text()
         for marker in MARKER.finditer(text):
-            place = Place(path.relative_to(src).as_posix(), *marked(text, marker))
+            place = Place(Path(os.path.relpath(path, src)).as_posix(), *marked(text, marker))
             found.setdefault(marker[1], []).append(place)
     for name, places in found.items():
         if len({place.file for place in places}) > 1:
@@ -513,9 +519,13 @@ class Build:
 
     def mutant(self, mutant: Mutant) -> Path:
         name = re.sub(r"[^\w-]", "", mutant.name.replace(" ", "-"))
+        file, text = apply(mutant, self.places, self.tree)
+        if file == HABITS:
+            site = self.package(name, {})
+            (site / "dlshim" / Path(file).name).write_text(text)
+            return site
         tree = self.folder / name / "src"
         shutil.copytree(self.tree, tree)
-        file, text = apply(mutant, self.places, self.tree)
         (tree / file).write_text(text)
         new = {}
         for each in self.made_from(file):

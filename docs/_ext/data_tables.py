@@ -25,7 +25,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from dlshim import _core, consumers, library_calls, stream_table
+from dlshim import _core, consumers, habits, stream_table
 from dlshim.cli.messages import ANY, SUBJECTS
 from dlshim.counted import COUNTED
 from dlshim.cures import CHANGED, CURES
@@ -170,7 +170,7 @@ def table(
 
 
 class Library(NamedTuple):
-    """A row of src/types/libraries.def."""
+    """A row LIBRARIES of shim/habits.py."""
 
     name: str
     module: str
@@ -182,41 +182,33 @@ class Library(NamedTuple):
         return f"``{self.module}``: ``{self.type}``"
 
     def has(self, trait: str) -> bool:
-        return f"DLS_LIB_{trait}" in re.findall(r"\w+", self.traits)
-
-
-LIBRARIES_DEF = ROOT / "src" / "types" / "libraries.def"
+        return trait in self.traits.split()
 
 
 def libraries() -> list[Library]:
-    return [Library(*row) for row in rows_of(LIBRARIES_DEF, "LIBRARY")]
+    return [Library(*row) for row in habits.LIBRARIES]
 
 
-def asked(function: str) -> str:
-    """What a function of shim/library_calls.py asks of a library."""
-    return str(getattr(library_calls, function).__doc__)
+def asked(call: str) -> dict[str, str]:
+    """How libraries are asked for that, by the name of the library."""
+    told = {name: calls[call] for name, calls in habits.CALLS_OF.items() if call in calls}
+    return {name: str(how.__doc__) if callable(how) else f"``{how}``" for name, how in told.items()}
 
 
 def capsules() -> dict[str, list[str]]:
     """Where capsules come from that are no answer of __dlpack__, by the name of the library."""
-    found: dict[str, list[str]] = {}
-    for name, function in rows_of(LIBRARIES_DEF, "CAPSULE"):
-        found.setdefault(name, []).append(asked(function))
-    for name, method in rows_of(LIBRARIES_DEF, "CAPSULE_METHOD"):
-        found.setdefault(name, []).append(f"``.{method}``")
+    found = {name: [told] for name, told in asked("capsule").items()}
+    for name, calls in habits.CALLS_OF.items():
+        found.setdefault(name, []).extend(f"``.{method}``" for method in calls.get("methods", ()))
     return found
 
 
 @table("libraries", "library | class | what is known of it", (15, 25, 60))
 def known_libraries() -> Iterator[Row]:
-    text = LIBRARIES_DEF.with_name("library.h").read_text()
-    # The C formatter may have broken a text into several literals.
-    rows = re.findall(r'X\((\w+),[\s\\]*\d+,[\s\\]*((?:"[^"]*"[\s\\]*)+)\)', text)
-    meanings = {name: "".join(re.findall(r'"([^"]*)"', told)) for name, told in rows}
     functions = capsules()
     for row in libraries():
-        known = [meaning for trait, meaning in meanings.items() if row.has(trait)]
-        if row.name in functions:
+        known = [meaning for trait, meaning in habits.TRAITS.items() if row.has(trait)]
+        if functions.get(row.name):
             known.append("capsules from " + " or ".join(functions[row.name]))
         yield row.name, row.class_of, "; ".join(known) or "—"
 
@@ -374,9 +366,7 @@ def producers() -> Iterator[Row]:
 
 @table("current-streams", "library | class | asked for its current stream", (20, 40, 40))
 def current_streams() -> Iterator[Row]:
-    rows = rows_of(LIBRARIES_DEF, "CURRENT_STREAM")
-    streams = {name: asked(told) for name, device, told in rows if device == "dl_kDLCUDA"}
-    streams |= {name: "``0``" for (name,) in rows_of(LIBRARIES_DEF, "DEFAULT_STREAM")}
+    streams = asked("CUDA stream")
     for row in libraries():
         if where := streams.get(row.name):
             yield row.name, row.class_of, where

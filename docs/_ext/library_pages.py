@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from data_tables import list_table, read_rows, rows_of
+from data_tables import list_table, read_rows
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -24,6 +24,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
 from dlshim import sources
+from dlshim.habits import MODULES
 from dlshim.known.rows import Library
 from dlshim.libraries import BY_KEY
 from dlshim.matrix.consumers import CONSUMERS, asks_as
@@ -116,10 +117,9 @@ class Facts:
         self.runs = [Run(name, docs / "results") for name in names]
         self.consumers = CONSUMERS
 
-    def modules(self, kind: str) -> set[str]:
-        """The packages of a kind of rows of libraries.def that are about asking modules."""
-        table = self.docs.parent / "src" / "types" / "libraries.def"
-        return {module.partition(".")[0] for (module,) in rows_of(table, kind)}
+    def modules(self, word: str) -> set[str]:
+        """The packages of the modules of which this is known when they ask."""
+        return {module.partition(".")[0] for module, words in MODULES if word in words.split()}
 
     def runs_with(self, library: Library) -> list[Run]:
         """From the oldest release to the newest."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dlshim.consumers import CONSUMERS
+from dlshim.habits import LIBRARIES
 from dlshim.libraries import BY_KEY, version_tuple
 from dlshim.sources import FAULTS, SOURCES
 
@@ -89,11 +90,10 @@ def rows() -> Iterator[Seen]:
 
 
 def library_rows() -> Iterator[Seen]:
-    """The rows LIBRARY of libraries.def, by name."""
-    text = (ROOT / "src" / "types" / "libraries.def").read_text()
+    """The rows LIBRARIES of shim/habits.py, by name."""
     evidence = Evidence()
     by_name = {row.name: row for row in SOURCES}
-    for name in dict.fromkeys(re.findall(r'^LIBRARY\("([^"]+)"', text, re.M)):
+    for name in dict.fromkeys(row[0] for row in LIBRARIES):
         key = name.replace("-", "_")
         if name in by_name or key in BY_KEY or name in BY_KEY:
             row = by_name.get(name)

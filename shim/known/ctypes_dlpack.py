@@ -16,7 +16,7 @@ FAULTS = (
         "wrong",
         since=(0, 1),
         upgraded="refused",
-        source="libraries.def",
+        source="habits.py",
     ),
 )
 

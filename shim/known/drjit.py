@@ -13,14 +13,14 @@ SOURCES = (
 )
 
 FAULTS = (
-    unsaid_immutable("drjit", (1, 5), source="libraries.def"),
+    unsaid_immutable("drjit", (1, 5), source="habits.py"),
     Fault(
         "drjit",
         "scatter() writes to read-only memory",
         "wrong",
         since=(1, 5),
         upgraded='none, or readonly="copy"',
-        source="libraries.def",
+        source="habits.py",
     ),
 )
 

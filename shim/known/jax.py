@@ -50,7 +50,7 @@ FAULTS = (
         since=(0, 4, 13),
         until=(0, 8),
         upgraded='order="auto"',
-        source="libraries.def",
+        source="habits.py",
     ),
 )
 

@@ -29,7 +29,7 @@ FAULTS = (
         "wrong",
         since=(26, 7),
         upgraded='refused, or order="auto"',
-        source="libraries.def",
+        source="habits.py",
     ),
     Fault(
         "max",
@@ -37,7 +37,7 @@ FAULTS = (
         "wrong",
         since=(26, 7),
         upgraded="cured",
-        source="libraries.def",
+        source="habits.py",
     ),
     Fault(
         "max",
@@ -45,7 +45,7 @@ FAULTS = (
         "wrong",
         since=(26, 7),
         upgraded="none",
-        source="libraries.def",
+        source="habits.py",
     ),
 )
 

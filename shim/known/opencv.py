@@ -25,7 +25,7 @@ FAULTS = (
         "wrong",
         since=(4, 13),
         upgraded="none",
-        source="libraries.def",
+        source="habits.py",
     ),
     Fault(
         "opencv",
@@ -33,7 +33,7 @@ FAULTS = (
         "leaks",
         since=(4, 13),
         upgraded="none",
-        source="libraries.def",
+        source="habits.py",
     ),
 )
 

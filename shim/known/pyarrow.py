@@ -47,7 +47,7 @@ FAULTS = (
         "wrong",
         since=(26,),
         upgraded='order="C"',
-        source="libraries.def",
+        source="habits.py",
     ),
     Fault(
         "pyarrow",
@@ -55,7 +55,7 @@ FAULTS = (
         "kills",
         since=(26,),
         upgraded="none",
-        source="libraries.def",
+        source="habits.py",
     ),
 )
 

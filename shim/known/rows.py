@@ -96,7 +96,7 @@ class Fault:
     until: Version = ()
     #: What becomes of it with dlshim.
     upgraded: str = field(kw_only=True)
-    #: A public issue, a case of tests/replays/replays.toml, or libraries.def.
+    #: A public issue, a case of tests/replays/replays.toml, or habits.py.
     source: str = field(kw_only=True)
 
 
@@ -241,10 +241,10 @@ class Known:
     through: str = ""
     supports_negative: bool = True
     negative: str = "dies"
-    #: The limit of its layout that dlshim knows too, and refuses (LAYOUT of libraries.def).
+    #: The limit of its layout that dlshim knows too, and refuses (PACKAGES of habits.py).
     layout: str = ""
     never_writes: bool = False
-    #: It does not heed READ_ONLY, and dlshim warns (HEEDS_NOT of libraries.def).
+    #: It does not heed READ_ONLY, and dlshim warns (HEEDS_NOT of habits.py).
     warned: bool = False
     memory: str = SHARES
     #: It takes any memory, and its first operation on memory that is not so aligned (in bytes) ends

@@ -23,7 +23,7 @@ FAULTS = (
         "kills",
         since=(2, 2),
         upgraded="refused",
-        source="libraries.def",
+        source="habits.py",
     ),
     Fault(
         "tensorflow",

@@ -17,7 +17,7 @@ FAULTS = (
         "wrong",
         since=(4,),
         upgraded="kept alive",
-        source="libraries.def",
+        source="habits.py",
     ),
     Fault(
         "vali",
@@ -25,7 +25,7 @@ FAULTS = (
         "wrong",
         since=(4,),
         upgraded="none",
-        source="libraries.def",
+        source="habits.py",
     ),
 )
 

@@ -249,7 +249,7 @@ mend_device(dls_exchange *x)
 static int
 mend(dls_exchange *x)
 {
-    const uint32_t traits = x->plan->traits;
+    const uint64_t traits = x->plan->traits;
     /* A legacy consumer gets the same dtype that the source itself gives to legacy
      * consumers. */
     bool bool_wanted = x->request.versioned;
@@ -416,7 +416,7 @@ static dls_attempt
 attempt_function(dls_exchange *x)
 {
     PyObject *capsule = NULL;
-    int got = dls_library_capsule(x->state, x->plan->library, x->source, &capsule);
+    int got = dls_library_capsule(x->plan->habits, x->source, &capsule);
     return got > 0 ? dls_attempt_read_capsule(x, capsule, 0) : (dls_attempt)got;
 }
 

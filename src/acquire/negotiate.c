@@ -54,7 +54,7 @@ device_is_asked(const dls_plan *plan)
 static bool
 is_fast(const dls_plan *plan, dls_protocol protocol, unsigned mask)
 {
-    uint32_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_IMMUTABLE | DLS_LIB_DOES_NOT_OWN
+    uint64_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_IMMUTABLE | DLS_LIB_DOES_NOT_OWN
                        | DLS_LIB_ASKED_FIRST
                        | (protocol == DLS_PROTOCOL_DLPACK ? DLS_LIB_LAZY_BITS : 0);
     return protocol <= DLS_PROTOCOL_DLPACK && (mask & ~DLS_ASK_VERSION) == 0

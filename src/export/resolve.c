@@ -501,7 +501,8 @@ static int
 resolve_untold(const dls_exchange *x, dls_readonly word)
 {
     bool kernel = x->request.kernel_asks;
-    if (word == DLS_READONLY_UNSAID && !kernel && dls_library_never_writes()) {
+    if (word == DLS_READONLY_UNSAID && !kernel
+        && dls_library_asked_by(x->state, DLS_ASKER_NEVER_WRITES) != NULL) {
         return 0;
     }
     return refuse_readonly(
@@ -522,7 +523,9 @@ resolve_told(const dls_exchange *x, dls_readonly word)
                          x, "takes it through the C table, where few look at the flag")
                    : 0;
     }
-    const char *module = x->request.device_question ? dls_library_heeds_not() : NULL;
+    const char *module = x->request.device_question
+                             ? dls_library_asked_by(x->state, DLS_ASKER_HEEDS_NOT)
+                             : NULL;
     if (module == NULL) {
         return 0;
     }
@@ -611,7 +614,7 @@ check_scalar(const dls_exchange *x)
         || x->request.device_question) {
         return 0;
     }
-    const char *package = dls_library_loses_scalars();
+    const char *package = dls_library_asked_within(x->state, DLS_ASKER_LOSES_SCALARS);
     return package == NULL
                ? 0
                : dls_refuse(

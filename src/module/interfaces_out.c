@@ -143,7 +143,7 @@ cuda_stream(PyObject *self, dls_tensor *data)
         return NULL;
     }
     /* mutant: stream for JAX */
-    if (dls_library_drops_stream()) {
+    if (dls_library_asked_by(data->state, DLS_ASKER_DROPS_STREAM) != NULL) {
         return wait_for_cuda(self, data) == 0 ? Py_BuildValue("") : NULL;
     }
     bool named = p.known == DLS_P_KNOWN && p.handle != 0;

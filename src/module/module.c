@@ -134,8 +134,8 @@ module_exec(PyObject *module)
     dls_compat_load();
     free_retired();
     dls_state *state = dls_state_new(module);
-    if (state == NULL || add_unsupported_error(module, state) < 0
-        || add_flags(module) < 0
+    if (state == NULL || dls_library_init(state) < 0
+        || add_unsupported_error(module, state) < 0 || add_flags(module) < 0
         || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0

@@ -226,8 +226,8 @@ plan(PyObject *module, PyObject *obj)
     PyObject *offers = offers_list(found);
     /* N steals, and passes on what failed. */
     PyObject *result = Py_BuildValue(
-        "{s:N,s:z,s:N,s:N,s:O,s:O,s:O,s:O}", "offers", offers, "library",
-        found->library != NULL ? found->library->name : NULL, "legacy",
+        "{s:N,s:O,s:N,s:N,s:O,s:O,s:O,s:O}", "offers", offers, "library",
+        found->library != NULL ? found->library : Py_None, "legacy",
         form_dict(learned.forms[0]), "versioned", form_dict(learned.forms[1]),
         "off_host", learned.off_host ? Py_True : Py_False, "on_instance",
         found->on_instance ? Py_True : Py_False, "has_device",

@@ -380,7 +380,8 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
                              8);
     }
     if (name.at != NULL && strcmp(format, "l") == 0
-        && dls_library_counts_periods(name.at, (size_t)name.length)) {
+        && dls_library_counts_periods(column->reading->state, name.at,
+                                      (size_t)name.length)) {
         return judge_meaning(column,
                              "its elements are periods of time, which DLPack has no "
                              "dtype for; pass reinterpret=\"int%lld\" for the numbers "

@@ -48,7 +48,7 @@ struct dls_reading {
     /* The entries of a dict, strong, set by dls_dict_open; NULL: missing or None. */
     PyObject *entries[DLS_ENTRY_COUNT];
     const dls_request *request;
-    bool in_memory;      /* Arrow: the chunks are there (dls_plan.in_memory) */
+    bool in_memory;      /* Arrow: the chunks are there (DLS_LIB_IN_MEMORY) */
     bool tells_elements; /* dls_plan.tells_elements */
     bool is_known;       /* the object is of a library with a row (types/library.h) */
     dls_acquired *acquired;

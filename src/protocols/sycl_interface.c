@@ -17,7 +17,7 @@
 /* --- data ----------------------------------------------------------------- */
 
 /* dpctl.memory says "read-only" of memory that it writes itself, against dpctl's own
- * page (libraries.def, WRITABLE). */
+ * page (WRITABLE, shim/habits.py). */
 static bool
 is_writable(const dls_reading *reading)
 {

@@ -161,6 +161,15 @@ dls_state_new(PyObject *module)
     X(modules)                  \
     X(type_names)
 
+/* Those of shim/habits.py.  The collector does not see them: it would clear the
+ * function, which objects that outlive the module still call.  They lead to no import
+ * of dlshim. */
+#define HABITS(X) \
+    X(habits_of)  \
+    X(who)        \
+    X(periods)    \
+    X(sycl_copies)
+
 int
 dls_state_visit(dls_state *state, visitproc visit, void *arg)
 {
@@ -280,6 +289,7 @@ dls_state_free(dls_state *state)
     state->homes = NULL;
 #define CLEAR(member) Py_CLEAR(state->member);
     IDENTITY(CLEAR)
+    HABITS(CLEAR)
 #undef CLEAR
     for (int mask = 0; mask < DLS_KW_MASKS; mask++) {
         Py_CLEAR(state->kwnames[mask]);

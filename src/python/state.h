@@ -26,7 +26,6 @@
     X(DTYPES, "dtypes")               \
     X(IMPORTERS, "importers")         \
     X(KERNELS, "kernels")             \
-    X(LIBRARY_CALLS, "library_calls") \
     X(ONEAPI, "oneapi")               \
     X(TRACKING, "tracking")
 
@@ -83,6 +82,7 @@ typedef enum {
     X(name, "name")                                             \
     X(type, "type")                                             \
     X(own_name, "__name__")                                     \
+    X(own_version, "__version__")                               \
     X(module, "__module__")                                     \
     X(qualname, "__qualname__")                                 \
     X(about, "_about")                                          \
@@ -109,10 +109,6 @@ typedef enum {
     X(enter, "__enter__")                                       \
     X(exit, "__exit__")                                         \
     X(get_capsule, "_get_capsule")                              \
-    X(to_dlpack, "to_dlpack")                                   \
-    X(toDlpack, "toDlpack")                                     \
-    X(to_dlpack_for_write, "to_dlpack_for_write")               \
-    X(to_dlpack_for_read, "to_dlpack_for_read")                 \
     X(cuda_stream, "__cuda_stream__")                           \
     X(torch_cuda_stream, "cuda_stream")                         \
     X(ptr, "ptr")                                               \
@@ -185,6 +181,8 @@ typedef struct dls_state {
     PyObject *one;
     PyObject *modules;    /* sys.modules */
     PyObject *type_names; /* a dict, from static types to their names (python/errors) */
+    /* Of shim/habits.py, for types/library: the function `of`, and tuples. */
+    PyObject *habits_of, *who, *periods, *sycl_copies;
     const void *own_table; /* dlshim's C table: never a way in (N2) */
     /* The __dlpack__ that dlshim.producer puts on classes, and the __get__ of it. */
     PyCFunction our_method;

@@ -369,12 +369,10 @@ dls_request_layout(dls_state *state, const dls_request *request, bool negative,
     if (request->supports_anything || (with & DLS_ASKED_OURS)) {
         return DLS_LAYOUT_ANY;
     }
-    const dls_layout_row *row = request->device_question || copies
-                                    ? dls_library_layout(with != 0)
-                                    : NULL;
-    if (row != NULL) {
-        *package = row->package;
-        return copies ? dls_library_layout_read(state, row) : row->layout;
+    dls_layout layout;
+    if ((request->device_question || copies)
+        && dls_library_layout(state, with != 0, copies, &layout, package)) {
+        return layout;
     }
     return negative ? layout_of_way(request) : DLS_LAYOUT_ANY;
 }

@@ -65,7 +65,7 @@ dls_producer_context_enter(const dls_sync_source *from, dls_producer_context *co
     if (from->request->has_assumed) {
         return context->driver; /* the library goes by the label that is wrong */
     }
-    int got = dls_library_enter_device(from->state, from->plan->library, from->source,
+    int got = dls_library_enter_device(from->state, from->plan->habits, from->source,
                                        from->device.device_id, &context->guard);
     if (got < 0 && dls_error_forget() < 0) {
         return -1;
@@ -217,8 +217,8 @@ ask_library_object(const dls_sync_source *from, PyObject **stream, dls_stream *n
 {
     dls_saved_device saved;
     bool entered = enter_context(from, &saved);
-    int got = dls_library_stream(from->state, from->plan->library, from->source,
-                                 from->device, stream);
+    int got = dls_library_stream(from->plan->habits, from->source, from->device,
+                                 stream);
     if (entered) {
         leave_context(from, &saved);
     }
@@ -263,7 +263,7 @@ ask_library(const dls_sync_source *from, dls_producer_stream *p, PyObject **queu
 dls_producer_kind
 dls_producer_kind_of(const dls_plan *plan, dl_device device)
 {
-    const uint32_t traits = plan->traits;
+    const uint64_t traits = plan->traits;
     if (traits & DLS_LIB_WAITS) {
         return DLS_PRODUCER_WAITED;
     }
@@ -278,7 +278,7 @@ dls_producer_kind_of(const dls_plan *plan, dl_device device)
     }
     /* There is no other way to P than these two. */
     bool can_be_asked = has_work_stream(plan, device)
-                        || dls_library_has_stream(plan->library, device.device_type);
+                        || dls_library_has_stream(plan->habits, device.device_type);
     return can_be_asked ? DLS_PRODUCER_MODERN : DLS_PRODUCER_UNKNOWN;
 }
 

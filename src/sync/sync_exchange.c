@@ -71,7 +71,7 @@ waits_by_library(const dls_sync *sync)
 {
     const dls_sync_source *from = &sync->from;
     return sync->s.value != DLS_VALUE_MINUS_ONE && from->family == DLS_FAMILY_OTHER
-           && dls_library_can_wait(from->plan->library, from->device.device_type);
+           && dls_library_can_wait(from->plan->habits, from->device.device_type);
 }
 
 /* Put the stream that really reads the memory in the place of the consumer's value. */
@@ -527,8 +527,7 @@ wait_by_library(const dls_sync *sync)
     if (!waits_by_library(sync)) {
         return 0;
     }
-    int got = dls_library_wait(from->state, from->plan->library, from->source,
-                               from->device);
+    int got = dls_library_wait(from->plan->habits, from->source, from->device);
     return got < 0 ? dls_refuse_from_pending(from->state, from->source,
                                              "waiting for its library's work failed")
                    : got;

@@ -1,11 +1,11 @@
-/* Matches classes with the rows of libraries.def, and calls the functions that they
- * name in shim/library_calls.py: for capsules, current streams and devices; finds the
- * cures for objects that cannot be exported, by shim/cures.py.  Foreign code runs.
- * Tests: tests/core/test_ways_in.py, tests/core/test_imports.py,
- * tests/device/test_matrix.py, tests/core/test_cures.py. */
+/* Looks classes and asking code up in the table of shim/habits.py, and asks libraries
+ * by the functions that stand there: for capsules, current streams and devices; finds
+ * the cures for objects that cannot be exported, by shim/cures.py.  Foreign code runs,
+ * but not where it is asked who asks.  Tests: tests/core/test_habits.py,
+ * tests/core/test_ways_in.py, tests/core/test_imports.py, tests/device/test_matrix.py,
+ * tests/core/test_cures.py. */
 #include "types/library.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,195 +13,226 @@
 #include "python/errors.h"
 #include "python/state.h"
 
-#define LIBRARY(name, module, type, traits) {traits, name, module, type},
-static const dls_library libraries[] = {
-#include "types/libraries.def"
-};
-#undef LIBRARY
-#define ROWS (sizeof libraries / sizeof *libraries)
-
-#define HOLDS_ARRAY(module, type) {0, module, module, type},
-static const dls_library holders[] = {
-#include "types/libraries.def"
-};
-#undef HOLDS_ARRAY
-#define HOLDERS (sizeof holders / sizeof *holders)
-
-/* An attribute that is a str, as UTF-8.  NULL when there is none, and with an exception
- * that is fatal.  *owner keeps the text alive. */
-static const char *
-text_attribute(PyObject *obj, const char *attribute, PyObject **owner)
+int
+dls_library_init(dls_state *state)
 {
-    const char *text = NULL;
-    *owner = PyObject_GetAttrString(obj, attribute);
-    if (*owner != NULL && PyUnicode_Check(*owner)) {
-        text = PyUnicode_AsUTF8AndSize(*owner, NULL);
+    PyObject *habits = PyImport_ImportModule("dlshim.habits");
+    const struct {
+        const char *name;
+        PyObject **member;
+    } taken[] = {{"of", &state->habits_of},
+                 {"WHO", &state->who},
+                 {"PERIODS", &state->periods},
+                 {"SYCL_COPIES", &state->sycl_copies}};
+    for (size_t i = 0; habits != NULL && i < sizeof taken / sizeof *taken; i++) {
+        *taken[i].member = PyObject_GetAttrString(habits, taken[i].name);
+        if (*taken[i].member == NULL) {
+            Py_CLEAR(habits);
+        }
     }
-    if (text == NULL && PyErr_Occurred() != NULL) {
-        dls_error_forget();
+    Py_XDECREF(habits);
+    return habits != NULL ? 0 : -1;
+}
+
+/* --- releases --------------------------------------------------------------------- */
+
+/* Is a module older than major.minor?  1 = yes, 0 = no, or it does not say, -1 = it is
+ * not imported, -2 = exception: its __getattr__ has failed. */
+static int
+module_is_older(dls_state *state, const char *name, long major, long minor)
+{
+    PyObject *module = dls_dict_borrow_text(state->modules, name), *version = NULL;
+    if (module == NULL) {
+        return -1;
+    }
+    int older = dls_get_optional(module, state->names.own_version, &version) < 0 ? -2
+                                                                                 : 0;
+    const char *text = version != NULL && PyUnicode_Check(version)
+                           ? PyUnicode_AsUTF8AndSize(version, NULL)
+                           : NULL;
+    if (text != NULL) {
+        char *end;
+        long long have = strtoll(text, &end, 10);
+        long long next = *end == '.' ? strtoll(end + 1, NULL, 10) : 0;
+        older = have < major || (have == major && next < minor);
+    }
+    Py_XDECREF(version);
+    dls_let_go(module);
+    return PyErr_Occurred() == NULL ? older : -2;
+}
+
+/* Add the traits that the imported release has.  0, or -1 with an exception. */
+static int
+add_releases(dls_state *state, PyObject *releases, uint64_t *traits)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_Size(releases); i++) {
+        const char *module;
+        int major, minor;
+        unsigned long long before, since;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(releases, i), "siiKK", &module, &major,
+                              &minor, &before, &since)) {
+            return -1;
+        }
+        int older = module_is_older(state, module, major, minor);
+        if (older == -2) {
+            return -1;
+        }
+        *traits |= older > 0 ? before : 0;
+        *traits |= older == 0 ? since : 0;
+    }
+    return 0;
+}
+
+/* An exception where none can be raised; an interrupt comes again. */
+static void
+forget_error(void)
+{
+    if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_SetInterrupt();
+    }
+    PyErr_Clear();
+}
+
+/* Is it known to be older?  No exception is left. */
+static bool
+is_surely_older(dls_state *state, const char *module, long major, long minor)
+{
+    int older = module_is_older(state, module, major, minor);
+    forget_error();
+    return older > 0;
+}
+
+bool
+dls_library_gil_deleters(dls_state *state)
+{
+    if (state->gil_deleters < 0) {
+        /* array_dlpack_deleter touches the array without PyGILState_Ensure up to 1.23.
+         * It is asked here because deleters read no table: all that they need is in
+         * legacy_hold. */
+        int older = module_is_older(state, "numpy", 1, 24);
+        if (older < 0) {
+            forget_error();
+            return false; /* it may still be imported: nothing is kept */
+        }
+        state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
+        state->legacy_flags = state->import_number | state->legacy_hold;
+        state->gil_deleters = older;
+    }
+    return state->gil_deleters == 1;
+}
+
+/* --- classes ---------------------------------------------------------------------- */
+
+/* The attribute of a class, if it is a str; else "".  No subclass of str, whose code
+ * would run in the look-up.  NULL with an exception that is fatal. */
+static PyObject *
+text_attribute(PyObject *class, PyObject *attribute)
+{
+    PyObject *value = PyObject_GetAttr(class, attribute);
+    PyObject *text = value != NULL && PyUnicode_Check(value)
+                         ? PyUnicode_FromObject(value)
+                         : NULL;
+    Py_XDECREF(value);
+    if (text == NULL && (PyErr_Occurred() == NULL || dls_error_forget() == 0)) {
+        text = PyUnicode_FromString("");
     }
     return text;
 }
 
-/* The first of n rows that fits a class; NULL: none does. */
-static const dls_library *
-match_class(PyObject *class, const dls_library *rows, size_t n)
+/* (module, qualified name) of each class of the MRO; NULL with an exception. */
+static PyObject *
+names_of(const dls_state *state, PyObject *mro)
 {
-    PyObject *module_owner = NULL, *type_owner = NULL;
-    const dls_library *found = NULL;
-    const char *module = text_attribute(class, "__module__", &module_owner);
-    const char *type = module != NULL
-                           ? text_attribute(class, "__qualname__", &type_owner)
-                           : NULL;
-    for (size_t i = 0; module != NULL && type != NULL && i < n; i++) {
-        size_t length = strlen(rows[i].module);
-        if (strcmp(type, rows[i].type) == 0
-            && strncmp(module, rows[i].module, length) == 0
-            && (module[length] == '\0' || module[length] == '.')) {
-            found = &rows[i];
-            break;
+    Py_ssize_t n = PyTuple_Size(mro);
+    PyObject *names = PyTuple_New(n);
+    for (Py_ssize_t i = 0; names != NULL && i < n; i++) {
+        PyObject *class = PyTuple_GetItem(mro, i);
+        PyObject *module = text_attribute(class, state->names.module);
+        PyObject *name = module != NULL ? text_attribute(class, state->names.qualname)
+                                        : NULL;
+        PyObject *both = name != NULL ? PyTuple_Pack(2, module, name) : NULL;
+        Py_XDECREF(module);
+        Py_XDECREF(name);
+        if (both == NULL || PyTuple_SetItem(names, i, both) < 0) {
+            Py_CLEAR(names);
         }
     }
-    Py_XDECREF(module_owner);
-    Py_XDECREF(type_owner);
-    return found;
+    return names;
 }
 
-/* The same for the first class of an MRO that fits. */
-static const dls_library *
-match_mro(PyObject *mro, const dls_library *rows, size_t n, Py_ssize_t *at)
+/* Read the answer of `of`.  0, or -1 with an exception. */
+static int
+read_answer(dls_state *state, PyObject *answer, dls_known *known)
 {
-    Py_ssize_t classes = PyTuple_Size(mro);
-    for (Py_ssize_t i = 0; i < classes && PyErr_Occurred() == NULL; i++) {
-        const dls_library *row = match_class(PyTuple_GetItem(mro, i), rows, n);
-        if (row != NULL) {
-            *at = i;
-            return row;
-        }
+    unsigned long long traits;
+    PyObject *habits, *releases;
+    if (!PyArg_ParseTuple(answer, "KnO!O!", &traits, &known->at, &PyTuple_Type, &habits,
+                          &PyTuple_Type, &releases)) {
+        return -1;
     }
-    return NULL;
-}
-
-const dls_library *
-dls_library_match(PyObject *mro, Py_ssize_t *at)
-{
-    return match_mro(mro, libraries, ROWS, at);
-}
-
-bool
-dls_library_holds_array(PyObject *mro)
-{
-    Py_ssize_t at;
-    return match_mro(mro, holders, HOLDERS, &at) != NULL;
-}
-
-/* Does an imported module have this object under the name? */
-static bool
-has_object(dls_state *state, const char *module_name, const char *name, PyObject *obj)
-{
-    PyObject *module = dls_dict_borrow_text(state->modules, module_name);
-    PyObject *found = module != NULL ? PyObject_GetAttrString(module, name) : NULL;
-    dls_let_go(module);
-    Py_XDECREF(found);
-    if (found == NULL && PyErr_Occurred() != NULL) {
-        dls_error_forget();
+    known->traits = traits;
+    if (add_releases(state, releases, &known->traits) < 0) {
+        return -1;
     }
-    return found == obj;
+    known->habits = Py_NewRef(habits);
+    return 0;
 }
 
-bool
-dls_library_has_chunks(dls_state *state, PyObject *class)
+int
+dls_library_find(dls_state *state, PyTypeObject *type, PyObject *mro, Py_ssize_t own,
+                 bool streams, dls_known *known)
 {
-    bool found = false;
-#define IN_MEMORY(module, type) \
-    found = found               \
-            || (PyErr_Occurred() == NULL && has_object(state, module, type, class));
-#include "types/libraries.def"
-#undef IN_MEMORY
-    return found;
+    PyObject *names = names_of(state, mro);
+    PyObject *at = names != NULL ? PyLong_FromSsize_t(own) : NULL;
+    PyObject *args[] = {(PyObject *)type, names, at, streams ? Py_True : Py_False};
+    PyObject *answer = at != NULL ? dls_compat.PyObject_Vectorcall(state->habits_of,
+                                                                   args, 4, NULL)
+                                  : NULL;
+    int code = answer != NULL ? read_answer(state, answer, known) : -1;
+    Py_XDECREF(names);
+    Py_XDECREF(at);
+    Py_XDECREF(answer);
+    return code;
 }
 
-/* --- functions of shim/library_calls.py ------------------------------------------- */
+/* --- how a library is asked ------------------------------------------------------- */
 
-typedef enum {
-    CALL_CAPSULE,
-    CALL_CURRENT_STREAM,
-    CALL_DEVICE_GUARD,
-    CALL_PLAIN_CALLS,
-    CALL_READ_ONLY_TABLE,
-    CALL_DEVICE_WAIT
-} call_kind;
-
-typedef struct {
-    call_kind kind;
-    const char *name;
-    int32_t device_type;  /* 0: any */
-    const char *function; /* NULL: the default stream */
-} call;
-
-static const call calls[] = {
-#define CAPSULE(name, function) {CALL_CAPSULE, name, 0, function},
-#define CURRENT_STREAM(name, device_type, function) \
-    {CALL_CURRENT_STREAM, name, device_type, function},
-#define DEFAULT_STREAM(name) {CALL_CURRENT_STREAM, name, dl_kDLCUDA, NULL},
-#define DEVICE_GUARD(name, function) {CALL_DEVICE_GUARD, name, 0, function},
-#define PLAIN_CALLS(name, function) {CALL_PLAIN_CALLS, name, 0, function},
-#define READ_ONLY_TABLE(name, function) {CALL_READ_ONLY_TABLE, name, 0, function},
-#define DEVICE_WAIT(name, device_type, function) \
-    {CALL_DEVICE_WAIT, name, device_type, function},
-#include "types/libraries.def"
-#undef CAPSULE
-#undef CURRENT_STREAM
-#undef DEFAULT_STREAM
-#undef DEVICE_GUARD
-#undef PLAIN_CALLS
-#undef READ_ONLY_TABLE
-#undef DEVICE_WAIT
-};
-
-/* Is this the row's name ("" where there is no row)?  Most differ in the first letter.
- */
-static bool
-is_called(const dls_library *row, const char *name)
+/* A member of the tuple, borrowed; NULL: nothing is known. */
+static PyObject *
+find_call(PyObject *habits, int call)
 {
-    const char *own = row != NULL ? row->name : "";
-    return own[0] == name[0] && strcmp(own, name) == 0;
+    PyObject *found = habits != NULL ? PyTuple_GetItem(habits, call) : Py_None;
+    return found != Py_None ? found : NULL;
 }
 
-/* The call of a row (NULL: none); NULL: there is none. */
-static const call *
-find_call(const dls_library *row, call_kind kind, int32_t device_type)
+PyObject *
+dls_library_name(PyObject *habits)
 {
-    for (size_t i = 0; row != NULL && i < sizeof calls / sizeof *calls; i++) {
-        if (calls[i].kind == kind && calls[i].device_type == device_type
-            && is_called(row, calls[i].name)) {
-            return &calls[i];
-        }
-    }
-    return NULL;
-}
-
-/* HIP builds go by CUDA's names. */
-static const call *
-find_stream(const dls_library *row, int32_t device_type)
-{
-    return find_call(row, CALL_CURRENT_STREAM,
-                     device_type == dl_kDLOneAPI ? dl_kDLOneAPI : dl_kDLCUDA);
+    return find_call(habits, DLS_CALL_NAME);
 }
 
 /* Call the function with the array, and the number of a device (NULL: none).  1 =
- * *result (new reference), 0 = the library is not imported or lacks it, -1 = exception
- * set. */
+ * *result (new reference), 0 = there is no function, or the library is not imported or
+ * lacks it, -1 = exception set. */
 static int
-ask(dls_state *state, const call *asked, PyObject *array, const int32_t *device_id,
+ask(PyObject *habits, int call, PyObject *array, const int32_t *device_id,
     PyObject **result)
 {
+    PyObject *function = find_call(habits, call);
+    if (function == NULL) {
+        return 0;
+    }
+    if (!PyCallable_Check(function)) { /* the stream itself */
+        *result = Py_NewRef(function);
+        return 1;
+    }
     PyObject *number = device_id != NULL ? PyLong_FromLong(*device_id) : NULL;
     if (device_id != NULL && number == NULL) {
         return -1;
     }
-    *result = dls_in_python(state, DLS_IN_LIBRARY_CALLS, asked->function, array,
-                            &number, number != NULL, NULL);
+    PyObject *args[] = {array, number};
+    *result = dls_compat.PyObject_Vectorcall(function, args, 1 + (number != NULL),
+                                             NULL);
     Py_XDECREF(number);
     if (*result != NULL) {
         return 1;
@@ -215,15 +246,6 @@ ask(dls_state *state, const call *asked, PyObject *array, const int32_t *device_
 
 /* --- capsules --------------------------------------------------------------------- */
 
-static const struct {
-    const char *name; /* "": of unknown libraries */
-    int method;       /* in all_names of dls_state */
-} methods[] = {
-#define CAPSULE_METHOD(name, method) {name, DLS_NAME_INDEX_##method},
-#include "types/libraries.def"
-#undef CAPSULE_METHOD
-};
-
 /* Has the type this attribute?  One that only the object has may be anything: a Mock
  * has every one, a DataFrame its columns.  1, 0 or -1. */
 static int
@@ -235,33 +257,34 @@ type_has(PyObject *obj, PyObject *name)
     return got;
 }
 
-/* The first of the row's methods that the object has.  1 = *method (new reference), 0,
- * or -1 with an exception. */
+/* The first of the methods that the object has.  1 = *method (new reference), 0, or -1
+ * with an exception. */
 static int
-find_method(dls_state *state, const dls_library *row, PyObject *obj, PyObject **method)
+find_method(PyObject *habits, PyObject *obj, PyObject **method)
 {
     int got = 0;
-    for (size_t i = 0; got == 0 && i < sizeof methods / sizeof *methods; i++) {
-        PyObject *name = state->all_names[methods[i].method];
-        if (is_called(row, methods[i].name)) {
-            got = row == NULL ? type_has(obj, name) : 1;
-            got = got > 0 ? dls_get_optional(obj, name, method) : got;
-            got = got < 0 ? dls_error_forget_warning() : got;
-        }
+    PyObject *methods = find_call(habits, DLS_CALL_METHODS);
+    bool by_type = dls_library_name(habits) == NULL;
+    Py_ssize_t n = methods != NULL ? PyTuple_Size(methods) : 0;
+    for (Py_ssize_t i = 0; got == 0 && i < n; i++) {
+        PyObject *name = PyTuple_GetItem(methods, i);
+        got = by_type ? type_has(obj, name) : 1;
+        got = got > 0 ? dls_get_optional(obj, name, method) : got;
+        got = got < 0 ? dls_error_forget_warning() : got;
     }
     return got;
 }
 
 int
-dls_library_has_method(dls_state *state, PyObject *obj)
+dls_library_has_method(PyObject *habits, PyObject *obj)
 {
     int got = 0;
-    for (size_t i = 0; got == 0 && i < sizeof methods / sizeof *methods; i++) {
+    PyObject *methods = find_call(habits, DLS_CALL_METHODS);
+    Py_ssize_t n = methods != NULL ? PyTuple_Size(methods) : 0;
+    for (Py_ssize_t i = 0; got == 0 && i < n; i++) {
         PyObject *method = NULL;
-        if (is_called(NULL, methods[i].name)) {
-            got = dls_get_optional(obj, state->all_names[methods[i].method], &method);
-            Py_XDECREF(method);
-        }
+        got = dls_get_optional(obj, PyTuple_GetItem(methods, i), &method);
+        Py_XDECREF(method);
     }
     return got;
 }
@@ -269,12 +292,10 @@ dls_library_has_method(dls_state *state, PyObject *obj)
 /* The function that makes a capsule when it is called without arguments.  Result as of
  * find_method. */
 static int
-find_capsule_function(dls_state *state, const dls_library *row, PyObject *obj,
-                      PyObject **function)
+find_capsule_function(PyObject *habits, PyObject *obj, PyObject **function)
 {
-    int got = find_method(state, row, obj, function);
-    const call *asked = got == 0 ? find_call(row, CALL_CAPSULE, 0) : NULL;
-    return asked != NULL ? ask(state, asked, obj, NULL, function) : got;
+    int got = find_method(habits, obj, function);
+    return got == 0 ? ask(habits, DLS_CALL_CAPSULE, obj, NULL, function) : got;
 }
 
 /* Call the function that was found (stolen): 1 = *result, -1 = exception set. */
@@ -287,44 +308,41 @@ call_found(PyObject *function, PyObject **result)
 }
 
 int
-dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj)
+dls_library_has_capsule(PyObject *habits, PyObject *obj)
 {
     PyObject *function = NULL;
-    int got = find_capsule_function(state, row, obj, &function);
+    int got = find_capsule_function(habits, obj, &function);
     Py_XDECREF(function);
     return got;
 }
 
 int
-dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
-                    PyObject **result)
+dls_library_capsule(PyObject *habits, PyObject *obj, PyObject **result)
 {
     PyObject *function = NULL;
-    int got = find_capsule_function(state, row, obj, &function);
+    int got = find_capsule_function(habits, obj, &function);
     return got > 0 ? call_found(function, result) : got;
 }
 
 /* --- streams and devices ---------------------------------------------------------- */
 
-bool
-dls_library_has_stream(const dls_library *row, int32_t device_type)
+/* HIP builds go by CUDA's names. */
+static int
+stream_call(int32_t device_type)
 {
-    return find_stream(row, device_type) != NULL;
+    return device_type == dl_kDLOneAPI ? DLS_CALL_ONEAPI_STREAM : DLS_CALL_CUDA_STREAM;
+}
+
+bool
+dls_library_has_stream(PyObject *habits, int32_t device_type)
+{
+    return find_call(habits, stream_call(device_type)) != NULL;
 }
 
 int
-dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
-                   dl_device device, PyObject **result)
+dls_library_stream(PyObject *habits, PyObject *obj, dl_device device, PyObject **result)
 {
-    const call *asked = find_stream(row, device.device_type);
-    if (asked == NULL) {
-        return 0;
-    }
-    if (asked->function == NULL) {
-        *result = PyLong_FromLong(0); /* the default stream */
-        return *result != NULL ? 1 : -1;
-    }
-    return ask(state, asked, obj, &device.device_id, result);
+    return ask(habits, stream_call(device.device_type), obj, &device.device_id, result);
 }
 
 /* Enter a guard (stolen), and return it; NULL = exception set. */
@@ -342,12 +360,11 @@ enter(dls_state *state, PyObject *guard)
 }
 
 int
-dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
+dls_library_enter_device(dls_state *state, PyObject *habits, PyObject *obj,
                          int32_t device_id, PyObject **guard)
 {
-    const call *asked = find_call(row, CALL_DEVICE_GUARD, 0);
     *guard = NULL;
-    int got = asked != NULL ? ask(state, asked, obj, &device_id, guard) : 0;
+    int got = ask(habits, DLS_CALL_DEVICE_GUARD, obj, &device_id, guard);
     if (got > 0 && *guard == Py_None) { /* it is current */
         Py_CLEAR(*guard);
         return 0;
@@ -359,17 +376,15 @@ dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj
 }
 
 int
-dls_library_plain_calls(dls_state *state, const dls_library *row, PyObject **result)
+dls_library_plain_calls(PyObject *habits, PyObject **result)
 {
-    const call *asked = find_call(row, CALL_PLAIN_CALLS, 0);
-    return asked != NULL ? ask(state, asked, Py_None, NULL, result) : 0;
+    return ask(habits, DLS_CALL_PLAIN_CALLS, Py_None, NULL, result);
 }
 
 int
-dls_library_read_only_table(dls_state *state, const dls_library *row, PyObject **result)
+dls_library_read_only_table(PyObject *habits, PyObject **result)
 {
-    const call *asked = find_call(row, CALL_READ_ONLY_TABLE, 0);
-    return asked != NULL ? ask(state, asked, Py_None, NULL, result) : 0;
+    return ask(habits, DLS_CALL_READ_ONLY_TABLE, Py_None, NULL, result);
 }
 
 PyObject *
@@ -393,6 +408,28 @@ dls_library_leave(dls_state *state, PyObject *guard)
     }
 }
 
+bool
+dls_library_can_wait(PyObject *habits, int32_t device_type)
+{
+    return device_type == dl_kDLMetal && find_call(habits, DLS_CALL_METAL_WAIT) != NULL;
+}
+
+int
+dls_library_wait(PyObject *habits, PyObject *obj, dl_device device)
+{
+    PyObject *function = NULL, *result = NULL;
+    int got = dls_library_can_wait(habits, device.device_type)
+                  ? ask(habits, DLS_CALL_METAL_WAIT, obj, NULL, &function)
+                  : 0;
+    got = got > 0 ? call_found(function, &result) : got;
+    Py_XDECREF(result);
+    return got;
+}
+
+/* --- who asks --------------------------------------------------------------------- */
+/* The rows are walked, and not looked up by a hash: nothing is allocated, so that these
+ * questions have no errors, and no code runs, whatever a module says is its name. */
+
 /* The name of the module of the code that asks, to be given to dls_let_go; NULL: no
  * Python code runs, or its name is no str. */
 static PyObject *
@@ -407,249 +444,109 @@ asking_module(void)
     return NULL;
 }
 
-/* Find the module, among these (NULL ends them), whose code asks.  NULL: none of
- * them. */
-static const char *
-asked_by(const char *const *modules)
+/* A row of WHO. */
+typedef struct {
+    int words; /* DLS_ASKER_* */
+    int layout, layout_with_keywords;
+    int major, minor, layout_before; /* that release */
+    const char *name;                /* which the state keeps */
+} asker;
+
+static bool
+read_row(PyObject *row, asker *found)
 {
-    PyObject *name = asking_module();
-    while (*modules != NULL
-           && (name == NULL || PyUnicode_CompareWithASCIIString(name, *modules) != 0)) {
-        modules++;
+    PyObject *key;
+    return PyArg_ParseTuple(row, "Oiiiiiis", &key, &found->words, &found->layout,
+                            &found->layout_with_keywords, &found->major, &found->minor,
+                            &found->layout_before, &found->name);
+}
+
+static bool
+starts_with(PyObject *text, PyObject *start)
+{
+    return PyUnicode_Tailmatch(text, start, 0, PyUnicode_GetLength(start), -1) > 0;
+}
+
+/* Find the row of the code that asks: of its module, or of the package that it lies
+ * in, which has a dot after it. */
+static bool
+find_asker(const dls_state *state, bool package, asker *found)
+{
+    PyObject *rows = PyTuple_GetItem(state->who, package), *row = NULL;
+    PyObject *module = asking_module();
+    Py_ssize_t n = module != NULL ? PyTuple_Size(rows) : 0;
+    for (Py_ssize_t i = 0; i < n && row == NULL; i++) {
+        PyObject *each = PyTuple_GetItem(rows, i), *key = PyTuple_GetItem(each, 0);
+        bool fits = package ? starts_with(module, key)
+                            : PyUnicode_Compare(module, key) == 0;
+        row = fits ? each : NULL;
     }
-    dls_let_go(name);
-    return *modules;
-}
-
-bool
-dls_library_can_wait(const dls_library *row, int32_t device_type)
-{
-    return find_call(row, CALL_DEVICE_WAIT, device_type) != NULL;
-}
-
-int
-dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
-                 dl_device device)
-{
-    PyObject *function = NULL, *result = NULL;
-    const call *asked = find_call(row, CALL_DEVICE_WAIT, device.device_type);
-    int got = asked != NULL ? ask(state, asked, obj, NULL, &function) : 0;
-    got = got > 0 ? call_found(function, &result) : got;
-    Py_XDECREF(result);
-    return got;
-}
-
-bool
-dls_library_never_writes(void)
-{
-    static const char *const modules[] = {
-#define NEVER_WRITES(module) module,
-#include "types/libraries.def"
-#undef NEVER_WRITES
-        NULL};
-    return asked_by(modules) != NULL;
+    dls_let_go(module);
+    return row != NULL && read_row(row, found);
 }
 
 const char *
-dls_library_heeds_not(void)
+dls_library_asked_by(const dls_state *state, int word)
 {
-    static const char *const modules[] = {
-#define HEEDS_NOT(module) module,
-#include "types/libraries.def"
-#undef HEEDS_NOT
-        NULL};
-    return asked_by(modules);
-}
-
-/* Is a module within a package? */
-static bool
-is_within(PyObject *module, const char *package)
-{
-    const char *name = PyUnicode_AsUTF8AndSize(module, NULL);
-    size_t length = strlen(package);
-    if (name == NULL) {
-        PyErr_Clear();
-    }
-    return name != NULL && strncmp(name, package, length) == 0 && name[length] == '.';
-}
-
-const dls_layout_row *
-dls_library_layout(bool keywords)
-{
-    static const dls_layout_row layouts[] = {
-#define LAYOUT(package, keywords, layout) {package, keywords, DLS_LAYOUT_##layout},
-#include "types/libraries.def"
-#undef LAYOUT
-    };
-    PyObject *module = asking_module();
-    const dls_layout_row *row = NULL;
-    for (size_t i = 0; module != NULL && i < sizeof layouts / sizeof *layouts; i++) {
-        if ((layouts[i].keywords || !keywords)
-            && is_within(module, layouts[i].package)) {
-            row = &layouts[i];
-        }
-    }
-    dls_let_go(module);
-    return row;
+    asker found;
+    return find_asker(state, false, &found) && (found.words & word) ? found.name : NULL;
 }
 
 const char *
-dls_library_loses_scalars(void)
+dls_library_asked_within(const dls_state *state, int word)
 {
-    static const char *const packages[] = {
-#define LOSES_SCALARS(package) package,
-#include "types/libraries.def"
-#undef LOSES_SCALARS
-        NULL};
-    const char *const *package = packages;
-    PyObject *module = asking_module();
-    while (*package != NULL && (module == NULL || !is_within(module, *package))) {
-        package++;
-    }
-    dls_let_go(module);
-    return *package;
+    asker found;
+    return find_asker(state, true, &found) && (found.words & word) ? found.name : NULL;
 }
 
 bool
-dls_library_drops_stream(void)
+dls_library_layout(dls_state *state, bool keywords, bool right, dls_layout *layout,
+                   const char **package)
 {
-    static const char *const modules[] = {
-#define DROPS_STREAM(module) module,
-#include "types/libraries.def"
-#undef DROPS_STREAM
-        NULL};
-    return asked_by(modules) != NULL;
+    asker found;
+    if (!find_asker(state, true, &found)) {
+        return false;
+    }
+    int taken = keywords ? found.layout_with_keywords : found.layout;
+    if (taken == DLS_LAYOUT_ANY) {
+        return false;
+    }
+    bool older = right && found.layout_before != DLS_LAYOUT_ANY
+                 && is_surely_older(state, found.name, found.major, found.minor);
+    *layout = (dls_layout)(older ? found.layout_before : taken);
+    *package = found.name;
+    return true;
 }
 
-/* Does an imported module have this function?  An error of its __getattr__ says no. */
-static bool
-is_offered(dls_state *state, const char *module_name, const char *function)
-{
-    PyObject *module = dls_dict_borrow_text(state->modules, module_name);
-    PyObject *found = module != NULL ? PyObject_GetAttrString(module, function) : NULL;
-    bool offered = found != NULL;
-    dls_let_go(module);
-    Py_XDECREF(found);
-    PyErr_Clear();
-    return offered;
-}
+/* --- more ------------------------------------------------------------------------- */
 
 bool
 dls_library_copies_sycl(dls_state *state)
 {
-    bool found = false;
-#define SYCL_COPIES(module, function) found |= is_offered(state, module, function);
-#include "types/libraries.def"
-#undef SYCL_COPIES
-    return found;
-}
-
-/* Is a module older than major.minor?  1 = yes, 0 = no, -1 = it is not imported. */
-static int
-module_is_older(dls_state *state, const char *name, long major, long minor)
-{
-    PyObject *module = PyErr_Occurred() == NULL
-                           ? dls_dict_borrow_text(state->modules, name)
-                           : NULL;
-    if (module == NULL) {
-        return -1;
+    PyObject *found = NULL, *name = PyTuple_GetItem(state->sycl_copies, 0);
+    PyObject *module = dls_dict_borrow(state->modules, name);
+    if (module != NULL) {
+        found = PyObject_GetAttr(module, PyTuple_GetItem(state->sycl_copies, 1));
     }
-    PyObject *owner = NULL;
-    int older = 0;
-    const char *text = text_attribute(module, "__version__", &owner);
-    if (text != NULL) {
-        char *end;
-        long long have = strtoll(text, &end, 10);
-        long long next = *end == '.' ? strtoll(end + 1, NULL, 10) : 0;
-        older = have < major || (have == major && next < minor);
-    }
-    Py_XDECREF(owner);
     dls_let_go(module);
-    return older;
-}
-
-dls_layout
-dls_library_layout_read(dls_state *state, const dls_layout_row *row)
-{
-    dls_layout layout = row->layout;
-#define LAYOUT_BEFORE(row_package, major, minor, older)             \
-    if (strcmp(row->package, row_package) == 0                      \
-        && module_is_older(state, row_package, major, minor) > 0) { \
-        layout = DLS_LAYOUT_##older;                                \
-    }
-#include "types/libraries.def"
-#undef LAYOUT_BEFORE
-    return layout;
-}
-
-uint32_t
-dls_library_traits(dls_state *state, const dls_library *row)
-{
-    uint32_t traits = row->traits;
-#define IGNORES_BEFORE(row_name, module, major, minor)         \
-    if (strcmp(row->name, row_name) == 0                       \
-        && module_is_older(state, module, major, minor) > 0) { \
-        traits |= DLS_LIB_IGNORES_STREAM;                      \
-    }
-#include "types/libraries.def"
-#undef IGNORES_BEFORE
-#define STATES_FROM(row_name, module, major, minor)             \
-    if (strcmp(row->name, row_name) == 0                        \
-        && module_is_older(state, module, major, minor) == 0) { \
-        traits |= DLS_LIB_STATES_READ_ONLY;                     \
-    }
-#include "types/libraries.def"
-#undef STATES_FROM
-    return traits;
+    Py_XDECREF(found);
+    PyErr_Clear(); /* an error of its __getattr__ says no */
+    return found != NULL;
 }
 
 bool
-dls_library_counts_periods(const char *extension, size_t length)
+dls_library_counts_periods(const dls_state *state, const char *extension, size_t length)
 {
-    static const char *const known[] = {
-#define PERIODS(extension) extension,
-#include "types/libraries.def"
-#undef PERIODS
-    };
     bool found = false;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        found |= length == strlen(known[i]) && memcmp(extension, known[i], length) == 0;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(state->periods); i++) {
+        PyObject *known = PyTuple_GetItem(state->periods, i);
+        found |= (size_t)PyBytes_Size(known) == length
+                 && memcmp(PyBytes_AsString(known), extension, length) == 0;
     }
     return found;
-}
-
-bool
-dls_library_gil_deleters(dls_state *state)
-{
-    if (state->gil_deleters < 0) {
-        int older = -1;
-#define GIL_DELETER(module, major, minor) \
-    older = older > 0 ? older : module_is_older(state, module, major, minor);
-#include "types/libraries.def"
-#undef GIL_DELETER
-        if (older < 0) {
-            return false; /* a library of a row may still be imported: nothing is kept
-                           */
-        }
-        state->legacy_hold = older == 1 ? DLS_HOLD_WANTS_GIL : 0;
-        state->legacy_flags = state->import_number | state->legacy_hold;
-        state->gil_deleters = older;
-    }
-    return state->gil_deleters == 1;
 }
 
 /* --- cures ---------------------------------------------------------------- */
-
-/* The refusal has its own error.  An interrupt that came meanwhile is raised after it.
- */
-static void
-forget_error(void)
-{
-    if (PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
-        PyErr_SetInterrupt();
-    }
-    PyErr_Clear();
-}
 
 static PyObject *
 find_cure(dls_state *state, PyObject *obj, bool wrapper)
@@ -659,7 +556,7 @@ find_cure(dls_state *state, PyObject *obj, bool wrapper)
     if (text != NULL && !PyUnicode_Check(text)) {
         Py_CLEAR(text);
     }
-    forget_error();
+    forget_error(); /* the refusal has its own */
     return text;
 }
 

@@ -1,6 +1,6 @@
-/* The knowledge of the libraries that objects come from (libraries.def), the way to
- * their own functions, and the cures that messages name.  No library is ever imported.
- * The GIL is held. */
+/* What is known of libraries (shim/habits.py): of the classes of their objects, of code
+ * that asks, and how they are asked; and the cures that messages name.  No library is
+ * ever imported.  The GIL is held. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,158 +10,165 @@
 #include "python/py.h"
 #include "python/state.h"
 
-/* Traits.  X(NAME, bit, what it means) */
-#define DLS_TRAIT_LIST(X)                                                              \
-    X(OWNS, 0, "the struct alone keeps the memory alive (T10)")                        \
-    X(DOES_NOT_OWN, 1, "the capsule does not keep the memory alive (T3, T10)")         \
-    X(IMMUTABLE, 2, "data never change, but legacy capsules cannot say so (T8)")       \
-    X(LEGACY_TRUTHFUL, 3, "its legacy answer is as truthful and cheaper (N3)")         \
-    X(OLDER_AFTER_REFUSAL, 4, "older protocols describe what __dlpack__ refuses (N2)") \
-    X(LAZY_BITS, 5,                                                                    \
-      "requires_grad, conjugate and negative bits are checked here (T12)")             \
-    X(BASE_TELLS, 6, "host memory where the last .base is None: not asked (N5)")       \
-    X(CPU_ONLY, 7, "objects cannot be elsewhere: the device is not asked (N5)")        \
-    X(SCALAR_IS_1D, 8, "exports scalars with shape (1,)")                              \
-    X(LEARN_ANY_REFUSAL, 9, "keyword refusals of any class are learned (N1)")          \
-    X(NO_MINUS_ONE, 10, "takes stream -1 for a handle, and waits for None (S3)")       \
-    X(IGNORES_STREAM, 11, "takes the stream and orders nothing")                       \
-    X(WAITS, 12, "waits for the device itself before it returns")                      \
-    X(REFUSES_TWO, 13, "refuses stream 2, the per-thread default stream")              \
-    X(NO_WORK_STREAM, 14, "its table has no current stream to tell")                   \
-    X(COPIES_UNFLAGGED, 15, "obeys copy=True, whatever its flags say (T8)")            \
-    X(INTERFACE_WAITS, 16, "waits itself before it shows its array interface")         \
-    X(WRITABLE, 17, "its memory is writable, whatever its array interface says")       \
-    X(ZERO_UNSAID, 18, "its current stream is 0 also where nobody has set one")        \
-    X(IS_CPU_TELLS, 19, "host memory where .is_cpu is true: not asked (N5)")           \
-    X(ABORTS, 20, "ends the process when asked for elements that are no numbers")      \
-    X(STOP_GRADIENT, 21,                                                               \
-      "its table does not check .stop_gradient: checked here (T12)")                   \
-    X(MASKED, 22, "its mask may hide elements: checked here (T12)")                    \
-    X(BOOL_AS_UINT8, 23, "exports booleans as uint8: .data_type() tells")              \
-    X(NONE_IS_UNSAID, 24,                                                              \
-      "no stream in its CUDA array interface says that none was chosen (S11)")         \
-    X(LABEL_CHECKED, 25, "its device may be wrong: the driver is asked (S26)")         \
-    X(WRAPS_READ_ONLY, 26,                                                             \
-      "a read-only wrapper whose hook refuses questions: asked past the hook (T12)")   \
-    X(REFUSES_MINUS_ONE, 27, "refuses stream -1: gets None (N6)")                      \
-    X(VALUES, 28, "its values are NumPy's or PyArrow's, and are read as such (C12)")   \
-    X(BUFFER_FIRST, 29, "its buffer is cheaper than __dlpack__, and tried first (N2)") \
-    X(STATES_READ_ONLY, 30, "its __dlpack__ states READ_ONLY, and so its buffer (T8)")
-
-enum {
-#define DLS_TRAIT_BIT(name, bit, text) DLS_LIB_##name = 1 << (bit),
-    DLS_TRAIT_LIST(DLS_TRAIT_BIT)
-};
+/* The words of TRAITS in shim/habits.py, in their order; what each means is said there.
+ */
+#define DLS_BIT(bit) (UINT64_C(1) << (bit))
+#define DLS_LIB_OWNS DLS_BIT(0)
+#define DLS_LIB_DOES_NOT_OWN DLS_BIT(1)
+#define DLS_LIB_IMMUTABLE DLS_BIT(2)
+#define DLS_LIB_LEGACY_TRUTHFUL DLS_BIT(3)
+#define DLS_LIB_OLDER_AFTER_REFUSAL DLS_BIT(4)
+#define DLS_LIB_LAZY_BITS DLS_BIT(5)
+#define DLS_LIB_BASE_TELLS DLS_BIT(6)
+#define DLS_LIB_CPU_ONLY DLS_BIT(7)
+#define DLS_LIB_SCALAR_IS_1D DLS_BIT(8)
+#define DLS_LIB_LEARN_ANY_REFUSAL DLS_BIT(9)
+#define DLS_LIB_NO_MINUS_ONE DLS_BIT(10)
+#define DLS_LIB_IGNORES_STREAM DLS_BIT(11)
+#define DLS_LIB_WAITS DLS_BIT(12)
+#define DLS_LIB_REFUSES_TWO DLS_BIT(13)
+#define DLS_LIB_NO_WORK_STREAM DLS_BIT(14)
+#define DLS_LIB_COPIES_UNFLAGGED DLS_BIT(15)
+#define DLS_LIB_INTERFACE_WAITS DLS_BIT(16)
+#define DLS_LIB_WRITABLE DLS_BIT(17)
+#define DLS_LIB_ZERO_UNSAID DLS_BIT(18)
+#define DLS_LIB_IS_CPU_TELLS DLS_BIT(19)
+#define DLS_LIB_ABORTS DLS_BIT(20)
+#define DLS_LIB_STOP_GRADIENT DLS_BIT(21)
+#define DLS_LIB_MASKED DLS_BIT(22)
+#define DLS_LIB_BOOL_AS_UINT8 DLS_BIT(23)
+#define DLS_LIB_NONE_IS_UNSAID DLS_BIT(24)
+#define DLS_LIB_LABEL_CHECKED DLS_BIT(25)
+#define DLS_LIB_WRAPS_READ_ONLY DLS_BIT(26)
+#define DLS_LIB_REFUSES_MINUS_ONE DLS_BIT(27)
+#define DLS_LIB_VALUES DLS_BIT(28)
+#define DLS_LIB_BUFFER_FIRST DLS_BIT(29)
+#define DLS_LIB_STATES_READ_ONLY DLS_BIT(30)
+#define DLS_LIB_HOLDS_ARRAY DLS_BIT(31)
+#define DLS_LIB_IN_MEMORY DLS_BIT(32)
 /* Libraries whose C table exports tensors that require grad. */
 #define DLS_LIB_AUTOGRAD (DLS_LIB_LAZY_BITS | DLS_LIB_STOP_GRADIENT)
 /* The object is asked before its producer is (dls_refuse_object). */
 #define DLS_LIB_ASKED_FIRST (DLS_LIB_ABORTS | DLS_LIB_MASKED)
 
+/* The words of ASKERS, in their order. */
+#define DLS_ASKER_NEVER_WRITES 1
+#define DLS_ASKER_HEEDS_NOT 2
+#define DLS_ASKER_DROPS_STREAM 4
+#define DLS_ASKER_LOSES_SCALARS 8
+
+/* The words of CALLS, in their order: where they stand in the tuple that a plan keeps.
+ * Its first member is the name of the row, or None. */
+enum {
+    DLS_CALL_NAME,
+    DLS_CALL_METHODS,
+    DLS_CALL_CAPSULE,
+    DLS_CALL_CUDA_STREAM,
+    DLS_CALL_ONEAPI_STREAM,
+    DLS_CALL_DEVICE_GUARD,
+    DLS_CALL_PLAIN_CALLS,
+    DLS_CALL_READ_ONLY_TABLE,
+    DLS_CALL_METAL_WAIT,
+};
+
+/* Take from shim/habits.py what is read here, at the import of the module.  0, or -1
+ * with an exception. */
+int dls_library_init(dls_state *state);
+
+/* What is known of a class. */
 typedef struct {
-    uint32_t traits;
-    const char *name, *module, *type;
-} dls_library;
+    uint64_t traits;  /* DLS_LIB_*; those of the release that is imported as well */
+    Py_ssize_t at;    /* the position of the row's class in the MRO; -1: no row */
+    PyObject *habits; /* strong: the tuple that the functions below take */
+} dls_known;
 
-/* The row of a class, by module and qualname over its MRO; NULL when none fits. mro is
- * the class's __mro__ tuple; *at becomes the position of the class that fitted.  A
- * class that cannot be read does not match.  NULL with an exception that is fatal. */
-const dls_library *dls_library_match(PyObject *mro, Py_ssize_t *at);
+/* Look a class up.  mro: its __mro__ tuple.  own: the position of the class there that
+ * has
+ * __dlpack__, or -1: a subclass that has one of its own exports its own way, and
+ * nothing is known of it.  streams: it gives a stream of Arrow, of which more may be
+ * known.  A class that cannot be read has no row.  0, or -1 with an exception: nothing
+ * was learned, and the exchange must end. */
+int dls_library_find(dls_state *state, PyTypeObject *type, PyObject *mro,
+                     Py_ssize_t own, bool streams, dls_known *known);
 
-/* Does a row HOLDS_ARRAY name one of the classes?  A fatal exception may be left. */
-bool dls_library_holds_array(PyObject *mro);
+/* The name of the row, borrowed; NULL: there is none. */
+PyObject *dls_library_name(PyObject *habits);
 
-/* Are the chunks of this class's Arrow stream in memory (IN_MEMORY)?  A fatal exception
- * may be left. */
-bool dls_library_has_chunks(dls_state *state, PyObject *class);
+/* The functions below take the tuple of a plan; NULL: nothing is known. */
 
-/* The row's traits, with the traits that depend on the imported release.  A fatal
- * exception may be left: then they are not whole. */
-uint32_t dls_library_traits(dls_state *state, const dls_library *row);
-
-/* Call the first capsule function of a row, or (row NULL) the generic capsule methods
- * that the type has.  1 = *result is its result (new reference), 0 = nothing of the
- * kind here, -1 = exception set. */
-int dls_library_capsule(dls_state *state, const dls_library *row, PyObject *obj,
-                        PyObject **result);
+/* Call the first capsule method that the object has, or the row's capsule function;
+ * where there is no row, a method that the type has.  1 = *result is its result (new
+ * reference), 0 = nothing of the kind here, -1 = exception set. */
+int dls_library_capsule(PyObject *habits, PyObject *obj, PyObject **result);
 
 /* Does such a function exist for this object?  1, 0, or -1 with an exception. */
-int dls_library_has_capsule(dls_state *state, const dls_library *row, PyObject *obj);
+int dls_library_has_capsule(PyObject *habits, PyObject *obj);
 
-/* Has the object one of the attributes that are capsule functions on types of unknown
- * libraries?  Results as above. */
-int dls_library_has_method(dls_state *state, PyObject *obj);
+/* Has the object itself one of these methods?  Results as above. */
+int dls_library_has_method(PyObject *habits, PyObject *obj);
 
-/* Has the row (NULL: none) a place where its library says that stream? */
-bool dls_library_has_stream(const dls_library *row, int32_t device_type);
+/* Is there a place where the library says that stream? */
+bool dls_library_has_stream(PyObject *habits, int32_t device_type);
 
-/* On which stream the row's library works now, over this device: 1 = *result is a
- * stream object or handle (new reference), 0 = the row has no such place or the library
- * says nothing, -1 = exception set. */
-int dls_library_stream(dls_state *state, const dls_library *row, PyObject *obj,
-                       dl_device device, PyObject **result);
+/* On which stream the library works now, over this device: 1 = *result is a stream
+ * object or handle (new reference), 0 = there is no such place or the library says
+ * nothing, -1 = exception set. */
+int dls_library_stream(PyObject *habits, PyObject *obj, dl_device device,
+                       PyObject **result);
 
-/* Make a device current for the row's library too, where that goes by a number of its
- * own (DEVICE_GUARD).  1 = it was not; *guard (new reference) must be given to
- * dls_library_leave.  0 = nothing was changed; -1 = exception set. */
-int dls_library_enter_device(dls_state *state, const dls_library *row, PyObject *obj,
+/* Make a device current for the library too, where that goes by a current device of its
+ * own, which need not be the driver's (S15).  1 = it was not; *guard (new reference)
+ * must be given to dls_library_leave.  0 = nothing was changed; -1 = exception set. */
+int dls_library_enter_device(dls_state *state, PyObject *habits, PyObject *obj,
                              int32_t device_id, PyObject **guard);
-/* The function that makes a guard under which methods of the row's library answer for a
- * subclass themselves (PLAIN_CALLS): a new reference.  1, 0 = there is none, -1 =
- * exception. */
-int dls_library_plain_calls(dls_state *state, const dls_library *row,
-                            PyObject **result);
+/* What makes a context manager in which a method that is called on a subclass answers
+ * at once, and not through the hook that the library gives to every subclass: a new
+ * reference.  1, 0 = there is none, -1 = exception. */
+int dls_library_plain_calls(PyObject *habits, PyObject **result);
 
-/* Find the C table that exports as read-only (READ_ONLY_TABLE): *result becomes a new
- * reference to its capsule.  1, 0 = there is none, -1 = exception. */
-int dls_library_read_only_table(dls_state *state, const dls_library *row,
-                                PyObject **result);
+/* Find the C table that exports as read-only, without the copy that a writable export
+ * of a lazy copy makes: *result becomes a new reference to its capsule.  1, 0 = there
+ * is none, -1 = exception. */
+int dls_library_read_only_table(PyObject *habits, PyObject **result);
 
 /* Make a guard, and enter it.  NULL = exception set. */
 PyObject *dls_library_enter(dls_state *state, PyObject *make);
 /* guard: stolen.  Keeps a pending exception. */
 void dls_library_leave(dls_state *state, PyObject *guard);
 
-/* Is there a known way for the host to wait for the work of the row's library (NULL:
- * none) on devices of this type (DEVICE_WAIT)? */
-bool dls_library_can_wait(const dls_library *row, int32_t device_type);
+/* Is there a known way for the host to wait for the work of the library on devices of
+ * this type?  Its __dlpack__ does not wait (S8). */
+bool dls_library_can_wait(PyObject *habits, int32_t device_type);
 
 /* Wait.  1 = done, 0 = there is no such way here, -1 = exception set. */
-int dls_library_wait(dls_state *state, const dls_library *row, PyObject *obj,
-                     dl_device device);
+int dls_library_wait(PyObject *habits, PyObject *obj, dl_device device);
 
-/* Does code that writes to no memory ask (NEVER_WRITES)?  It is the Python code that
- * has called us. */
-bool dls_library_never_writes(void);
-/* Does code ask that sees READ_ONLY but does not heed it (HEEDS_NOT)?  Returns its
- * module, or NULL. */
-const char *dls_library_heeds_not(void);
+/* --- who asks --------------------------------------------------------------- */
+/* The Python code that has called us is known by its module (WHO in shim/habits.py).
+ * These run in the middle of exchanges: no code of ours runs in Python. */
 
-/* A row LAYOUT. */
-typedef struct {
-    const char *package;
-    bool keywords; /* also if it passes some */
-    dls_layout layout;
-} dls_layout_row;
+/* Is this known of its module (one DLS_ASKER_*)?  The module's name, which the state
+ * keeps; NULL: it is not. */
+const char *dls_library_asked_by(const dls_state *state, int word);
+/* The same of the package that its module lies in, whose name is returned. */
+const char *dls_library_asked_within(const dls_state *state, int word);
 
-/* The row of the code that asks; keywords: it passes some.  NULL: there is none. */
-const dls_layout_row *dls_library_layout(bool keywords);
-/* The layout from which the imported release computes right values (LAYOUT_BEFORE). */
-dls_layout dls_library_layout_read(dls_state *state, const dls_layout_row *row);
+/* Is a layout known that its package takes, and refuses or misreads all others (N9)?
+ * keywords: it passes some.  right: the layout from which the imported release computes
+ * right values, if it takes more than that.  *package becomes the name. */
+bool dls_library_layout(dls_state *state, bool keywords, bool right, dls_layout *layout,
+                        const char **package);
 
-/* Does code ask that takes a scalar for an empty array (LOSES_SCALARS)?  Its package,
- * or NULL. */
-const char *dls_library_loses_scalars(void);
-/* The same for code that waits for no stream of a CUDA array interface (DROPS_STREAM).
- */
-bool dls_library_drops_stream(void);
+/* --- more ------------------------------------------------------------------- */
 
 /* Is the library imported by which oneAPI memory is copied (SYCL_COPIES)?  No exception
  * is left. */
 bool dls_library_copies_sycl(dls_state *state);
 
 /* Do the integers of this extension type of Arrow count periods of time (PERIODS)?  The
- * name has `length` bytes, and needs no end.  Needs no GIL. */
-bool dls_library_counts_periods(const char *extension, size_t length);
+ * name has `length` bytes, and needs no end. */
+bool dls_library_counts_periods(const dls_state *state, const char *extension,
+                                size_t length);
 
 /* Is a library imported whose deleters run Python code without taking the GIL (T10)?
  * Looked up until that library has been seen once. */

@@ -224,21 +224,23 @@ find_protocols(search *s, PyObject *obj)
     return 0;
 }
 
-/* The row of the library.  A subclass that has a __dlpack__ of its own exports its own
- * way: nothing is known of it. */
+/* What is known of the library. */
 static int
 find_library(search *s)
 {
-    const dls_library *row = dls_library_match(s->mro, &s->library_at);
-    if (row != NULL && !(s->dlpack_at >= 0 && s->dlpack_at < s->library_at)) {
-        s->plan->library = row;
-        s->plan->traits = dls_library_traits(s->state, row);
-        s->plan->offers |= (uint32_t)dls_plan_has(s->plan, DLS_LIB_VALUES)
-                           << DLS_PROTOCOL_VALUES;
+    dls_plan *plan = s->plan;
+    bool streams = dls_plan_offers(plan, DLS_PROTOCOL_ARROW_STREAM);
+    dls_known known;
+    if (dls_library_find(s->state, plan->type, s->mro, s->dlpack_at, streams, &known)
+        < 0) {
+        return -1;
     }
-    s->plan->in_memory = dls_plan_offers(s->plan, DLS_PROTOCOL_ARROW_STREAM)
-                         && dls_library_has_chunks(s->state, (PyObject *)s->plan->type);
-    return PyErr_Occurred() == NULL ? 0 : -1;
+    s->library_at = known.at;
+    plan->traits = known.traits;
+    plan->habits = known.habits;
+    plan->library = dls_library_name(known.habits);
+    plan->offers |= (uint32_t)dls_plan_has(plan, DLS_LIB_VALUES) << DLS_PROTOCOL_VALUES;
+    return 0;
 }
 
 /* Is there such an attribute on the type, other than None?  1, 0, or -1 with an
@@ -265,7 +267,7 @@ find_no_column(search *s)
     if (!streams) {
         return 0;
     }
-    if (dls_library_holds_array(s->mro)) {
+    if (dls_plan_has(plan, DLS_LIB_HOLDS_ARRAY)) {
         plan->no_column = "it holds an array, and makes a table of it for Arrow";
         return 0;
     }
@@ -274,7 +276,7 @@ find_no_column(search *s)
     if (got > 0) {
         plan->no_column = "it has fields or columns, each with memory of its own";
     }
-    return got < 0 || PyErr_Occurred() != NULL ? -1 : 0;
+    return got < 0 ? -1 : 0;
 }
 
 static int
@@ -359,8 +361,7 @@ find_redirection(search *s)
     own = own > 0 ? is_library_s(s, s->state->names.requires_grad, &is_c) : own;
     own = own > 0 ? is_library_s(s, s->state->names.torch_function, &is_c) : own;
     if (own > 0 && !is_c) {
-        own = dls_library_plain_calls(s->state, s->plan->library,
-                                      &s->plan->plain_calls);
+        own = dls_library_plain_calls(s->plan->habits, &s->plan->plain_calls);
     }
     return own < 0 ? -1 : 0;
 }
@@ -428,7 +429,7 @@ static int
 find_read_only_table(search *s)
 {
     PyObject *value = NULL;
-    int got = dls_library_read_only_table(s->state, s->plan->library, &value);
+    int got = dls_library_read_only_table(s->plan->habits, &value);
     if (got > 0) {
         s->plan->read_only_table = ctable_from_attribute(value);
     }
@@ -601,7 +602,7 @@ find_in_object(dls_state *state, PyObject *obj, dls_plan *plan, bool authored)
                                        "__getattr__");
     }
     if (!dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
-        int got = dls_library_has_capsule(state, plan->library, obj);
+        int got = dls_library_has_capsule(plan->habits, obj);
         if (got < 0) {
             return -1;
         }
@@ -652,7 +653,7 @@ dls_offers_nothing_still(dls_state *state, const dls_plan *plan, PyObject *obj)
                   ? has_attribute(obj, state->all_names[attribute])
                   : 0;
     }
-    got = got == 0 ? dls_library_has_method(state, obj) : got;
+    got = got == 0 ? dls_library_has_method(plan->habits, obj) : got;
     if (got < 0) {
         PyErr_Clear(); /* looking at everything raises it again */
     }

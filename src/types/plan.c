@@ -204,6 +204,7 @@ dls_plan_begin(const dls_state *state, PyTypeObject *type)
 void
 dls_plan_end(dls_plan *plan)
 {
+    Py_XDECREF(plan->habits);
     Py_XDECREF(plan->method);
     Py_XDECREF(plan->device_method);
     Py_XDECREF(plan->name);
@@ -308,8 +309,7 @@ dls_plan_check(const dls_plan *plan)
     good &= dls_plan_offers(plan, DLS_PROTOCOL_TABLE) == (plan->table != NULL)
             && (dls_plan_offers(plan, DLS_PROTOCOL_DLPACK) || plan->method == NULL)
             && (plan->has_device || plan->device_method == NULL)
-            && (plan->library == NULL
-                || (plan->traits & plan->library->traits) == plan->library->traits);
+            && (plan->library == NULL || plan->habits != NULL);
     for (int i = 0; i < 2; i++) {
         const dls_form form = learned.forms[i];
         bool known = form & DLS_FORM_KNOWN, fast = form & DLS_FORM_FAST;

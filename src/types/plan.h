@@ -146,14 +146,18 @@ typedef struct dls_plan {
      * becomes NULL when the cache that keeps the plan lets it go, at the latest when
      * the type ends: a new type may get the address. */
     DLS_ATOMIC(PyTypeObject *) type;
-    const dls_library *library; /* NULL: no row */
-    uint32_t traits;            /* DLS_LIB_* of the row */
-    uint32_t offers;            /* bit 1 << dls_protocol */
+    uint64_t traits; /* DLS_LIB_* of the row */
+    uint32_t offers; /* bit 1 << dls_protocol */
+    /* How its library is asked (types/library.h): a tuple that shim/habits.py has made
+     * of constants and functions, which lead to no object and no import of dlshim.
+     * Strong, or NULL: nothing is known. */
+    PyObject *habits;
+    PyObject *library; /* the name of its row there, borrowed; NULL: no row */
     const dl_exchange_api *table;
     /* The C table that the class showed when it was met, whether it counts (N2) or not:
      * an address to compare with (offers.h). */
     const dl_exchange_api *shown_table;
-    /* The library's C table for readonly=True (READ_ONLY_TABLE); NULL: table serves. */
+    /* The library's C table for readonly=True; NULL: table serves. */
     const dl_exchange_api *read_only_table;
     /* __dlpack__ and __dlpack_device__ of a type that is never changed and never ends,
      * and whose instances have no attributes of their own: called without a look-up.
@@ -174,7 +178,7 @@ typedef struct dls_plan {
     PyObject *is_neg;         /* LAZY_BITS */
     dls_getter requires_grad; /* LAZY_BITS */
     /* LAZY_BITS, a subclass whose is_neg and requires_grad go through its library's
-     * hook: makes a guard under which they do not (PLAIN_CALLS).  Strong, or NULL. */
+     * hook: makes a guard under which they do not.  Strong, or NULL. */
     PyObject *plain_calls;
     dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (types/offers.h) */
     /* The class of Producers of these objects: that of their home (module/homes), or
@@ -186,7 +190,6 @@ typedef struct dls_plan {
                             (T7) */
     bool can_cycle;      /* instances take part in garbage collection */
     bool has_device;     /* __dlpack_device__ is there */
-    bool in_memory;      /* its Arrow stream gives chunks that are there (IN_MEMORY) */
     bool cpu_only;       /* objects cannot be elsewhere: the device is not asked (N5) */
     bool on_instance;  /* __dlpack__ or another attribute is the instance's own (N1) */
     bool is_proxy;     /* on_instance, and the type has __getattr__ */
@@ -206,7 +209,7 @@ typedef struct dls_plan {
 } dls_plan;
 
 static inline bool
-dls_plan_has(const dls_plan *plan, uint32_t trait)
+dls_plan_has(const dls_plan *plan, uint64_t trait)
 {
     return (plan->traits & trait) != 0;
 }

@@ -86,8 +86,8 @@ print(wanted, new(before))
 
 
 #: What an exchange that succeeds may need: `import dlshim` imports it.
-EAGER = {f"dlshim.{name}" for name in ("arrays", "columns", "dtypes", "importers", "library_calls")}
-EAGER |= {"dlshim", "dlshim._core", "dlshim.locks", "dlshim.oneapi"}
+EAGER = {f"dlshim.{name}" for name in ("arrays", "columns", "dtypes", "habits", "importers")}
+EAGER |= {"dlshim", "dlshim._core", "dlshim.library_calls", "dlshim.locks", "dlshim.oneapi"}
 FROM_PYTHON = {"__future__", "_functools", "_operator"}
 
 

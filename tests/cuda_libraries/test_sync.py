@@ -281,7 +281,7 @@ def check_a_view_of_cuda_core(drv: Driver) -> None:
     for p, s, case in cases(drv):
         first = View.from_cuda_array_interface(case.array, stream_ptr=-1)
         first.__dlpack__(stream=case.s, max_version=(1, 3))
-        assert case.syncs() == [], "it syncs now: the row in libraries.def is another"
+        assert case.syncs() == [], "it syncs now: the row in habits.py is another"
         case.to_core(dlshim.upgrade(first))
         case.check((p, s))
         assert not case.read(), (p, s, drv.races())

@@ -34,7 +34,7 @@ LONG = 3000
 QUIET = 5
 #: A Python function that raises says nothing where the frame of its traceback cannot be made, and
 #: ctypes, which is the C table of P3TableOnly, answers anything for a callback that failed.
-#: A class that cannot be read has no row in libraries.def.
+#: A class that cannot be read has no row in habits.py.
 LOST = re.compile(
     r"SystemError: <function |_PyEval_EvalFrameDefault returned NULL without setting"
     r"|argument \d: MemoryError"

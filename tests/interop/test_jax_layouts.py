@@ -1,4 +1,4 @@
-"""Which layouts JAX takes (row LAYOUT of libraries.def), in the release that is here."""
+"""Which layouts JAX takes (PACKAGES of habits.py), in the release that is here."""
 
 from __future__ import annotations
 

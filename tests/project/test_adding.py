@@ -114,6 +114,23 @@ def add_a_library(copy: Copy) -> None:
     assert "novel.from_dlpack" in copy.run("inspect", "--help", code="import atexit")
 
 
+ARRAY = """
+class Array:
+    def __dlpack__(self, **keywords): return dlshim.to_capsule(bytearray(3))
+    def __dlpack_device__(self): return 1, 0
+import dlshim
+Array.__module__ = "novel.arrays"
+print(dlshim.inspect(Array()).library, dlshim.from_dlpack(Array()).readonly)
+"""
+
+
+def add_a_habit(copy: Copy) -> None:
+    assert copy.run(code=ARRAY) == "None False\n"
+    row = '    ("novel", "novel", "Array", "IMMUTABLE"),\n'
+    copy.put("shim/habits.py", '    ("nanoarrow", "nanoarrow", "CBufferView",', row)
+    assert copy.run(code=ARRAY) == "novel True\n"
+
+
 def add_a_consumer(copy: Copy) -> None:
     row = '    Known("numpy.novel", "numpy", (1,), (99,)),\n'
     copy.put("shim/known/numpy.py", "    *_NUMPY,\n", row)
@@ -141,6 +158,7 @@ WALKED = {
     "an error text that ``explain`` knows": add_a_message,
     "a fault, or a release, of a known library": add_a_fault,
     "a library that follows the protocol": add_a_library,
+    "a habit of a library that dlshim must know": add_a_habit,
     "a consumer that ``inspect`` answers for": add_a_consumer,
     "a command": add_a_command,
     "an option of a command": add_an_option_of_a_command,
@@ -150,7 +168,6 @@ THERE = {
     "a cure by an attribute that holds the array": r"\bml_dtypes\b",
     "a cure by the items of a list": r"\bstack\b",
     "a cure for a column or a table": r"\bpolars\b",
-    "a habit of a library that C must know": r"(?i)\bnanobind\b",
     "a consumer that C must know": r"\btorch\b",
     "an option": r"\balign\b",
     "a stream rule": r"\bS12\b",

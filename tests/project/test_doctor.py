@@ -36,7 +36,7 @@ def test_a_fault_has_a_library_a_range_and_a_source(fault: Fault) -> None:
     cases = {row["id"] for row in read_toml(ROOT / "tests" / "replays" / "replays.toml")["case"]}
     issue = re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", fault.source)
     source = fault.source
-    assert issue or source == "libraries.def" or source.removeprefix("case ") in cases
+    assert issue or source == "habits.py" or source.removeprefix("case ") in cases
 
 
 def unsaid(library: str) -> list[Fault]:
