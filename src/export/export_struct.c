@@ -117,10 +117,10 @@ leave_stream(dls_exchange *x, const dl_tensor *tensor, dls_producer_stream p,
     dls_work_stream_leave(device, p, named && home != NULL ? home->work_stream : NULL);
 }
 
-/* Does the Producer stand in for an array of another library, whose stream its memory
+/* May the Producer stand in for an array of another library, whose stream its memory
  * shall follow?  Not where the user named one, nor where the memory is of the host. */
 static bool
-follows_home(const dls_exchange *x, const dls_home *home)
+may_follow_home(const dls_exchange *x, const dls_home *home)
 {
     const dls_learned learned = dls_plan_learned(x->plan);
     bool tensor = dls_plan_is_tensor(x->plan);
@@ -131,7 +131,6 @@ follows_home(const dls_exchange *x, const dls_home *home)
                     ? dls_tensor_data(x->source)->tensor.device.device_type == dl_kDLCPU
                     : learned.met && !learned.off_host;
     return home != NULL && home->work_stream != NULL && !host
-           && home->producer_type != x->plan->producer_type
            && !dls_option_given(x->request.options, DLS_OPTION_stream);
 }
 
@@ -144,8 +143,12 @@ begin_foreign(dls_exchange *x, const dls_home *home, PyObject **stream)
     dl_device device;
     void *s = NULL;
     *stream = NULL;
-    if (!follows_home(x, home)) {
+    if (!may_follow_home(x, home)) {
         return 0;
+    }
+    PyTypeObject *own = dls_plan_home(x->state, x->plan, x->source);
+    if (own == NULL || own == home->producer_type) {
+        return own == NULL ? -1 : 0;
     }
     if (dls_plan_is_tensor(x->plan)) {
         device = dls_tensor_data(x->source)->tensor.device;

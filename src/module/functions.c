@@ -18,7 +18,7 @@ typedef struct {
     PyObject *source;     /* strong */
     dls_plan *plan;       /* a count */
     dls_options *options; /* owned, or NULL */
-    PyTypeObject *home;   /* the class of its Producers, which the state owns */
+    PyTypeObject *home;   /* the class of the Producer that it was; NULL: not known */
 } subject;
 
 static void
@@ -41,7 +41,10 @@ subject_enter(dls_state *state, subject *s)
     if (!dls_object_has_our_method(state, outer.source)) {
         return 0; /* it has another __dlpack__ by now */
     }
-    PyObject *inner = dls_inner_get(state, outer.source, outer.plan);
+    outer.home = dls_plan_home(state, outer.plan, outer.source);
+    PyObject *inner = outer.home != NULL
+                          ? dls_inner_get(state, outer.source, outer.plan)
+                          : NULL;
     int code = -1;
     if (inner != NULL && Py_EnterRecursiveCall(" in an inner array") == 0) {
         if (inner != outer.source) {
@@ -87,7 +90,6 @@ subject_init(dls_state *state, PyObject *obj, dls_options *options, subject *s)
         subject_clear(s);
         return -1;
     }
-    s->home = s->plan->producer_type;
     return s->plan->inner == NULL ? 0 : subject_enter(state, s);
 }
 
@@ -107,8 +109,13 @@ dls_upgrade_into(dls_state *state, PyTypeObject *home, PyObject *obj,
     if (subject_init(state, obj, options, &s) < 0) {
         return NULL;
     }
-    PyObject *producer = dls_producer_new_of(state, home != NULL ? home : s.home,
-                                             s.source, s.plan, s.options);
+    home = home != NULL ? home : s.home;
+    home = home != NULL ? home : dls_plan_home(state, s.plan, s.source);
+    if (home == NULL) {
+        subject_clear(&s);
+        return NULL;
+    }
+    PyObject *producer = dls_producer_new_of(state, home, s.source, s.plan, s.options);
     Py_DECREF(s.source);
     return producer;
 }
@@ -124,7 +131,7 @@ dls_home_of_object(dls_state *state, PyObject *obj)
         return Py_NewRef((PyObject *)state->producer_type);
     }
     dls_plan *plan = dls_plan_find(state, obj);
-    home = plan != NULL ? plan->producer_type : NULL;
+    home = plan != NULL ? dls_plan_home(state, plan, obj) : NULL;
     dls_plan_drop(plan);
     return Py_XNewRef((PyObject *)home);
 }
@@ -134,8 +141,11 @@ static inline PyObject *
 upgrade_with(dls_state *state, PyObject *obj, dls_options *options)
 {
     dls_plan *known = dls_plan_known(state, obj);
-    return known != NULL ? dls_producer_new(state, obj, known, options)
-                         : dls_upgrade_into(state, NULL, obj, options);
+    if (known != NULL && known->producer_type != NULL) {
+        return dls_producer_new(state, obj, known, options);
+    }
+    dls_plan_drop(known);
+    return dls_upgrade_into(state, NULL, obj, options);
 }
 
 /* Apart: it passes the address of a local on, and the stack protector would guard

@@ -81,11 +81,12 @@ add_home(dls_state *state, dls_home *made)
  * their own say nothing of their type; those of a decorated class do.  bytearray and
  * other built-in types of buffers are of no library. */
 static int
-find_table(dls_state *state, dls_plan *plan, const dl_exchange_api **table)
+find_table(dls_state *state, const dls_plan *plan, PyTypeObject *type,
+           const dl_exchange_api **table)
 {
     PyObject *module = dls_state_borrow(&state->module);
     bool is_builtin = plan->offers == 1u << DLS_PROTOCOL_BUFFER
-                      && !(PyType_GetFlags(plan->type) & Py_TPFLAGS_HEAPTYPE);
+                      && !(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE);
     bool may_have = module != NULL && !is_builtin
                     && (!plan->on_instance || plan->is_decorated);
     dls_let_go(module);
@@ -97,35 +98,29 @@ find_table(dls_state *state, dls_plan *plan, const dl_exchange_api **table)
         *table = dls_home_table_of_library(plan->table, asks);
         return *table != NULL ? 0 : -1;
     }
-    if (table_by_importer(state, plan->type, table) < 0) {
-        plan->serves_once = true;
-        return dls_error_forget();
-    }
-    return 0;
+    return table_by_importer(state, type, table);
 }
 
-int
-dls_home_find(dls_state *state, dls_plan *plan)
+PyTypeObject *
+dls_home_find(dls_state *state, dls_plan *plan, PyTypeObject *type)
 {
     const dl_exchange_api *table = NULL;
-    if (find_table(state, plan, &table) < 0) {
-        return -1;
+    if (find_table(state, plan, type, &table) < 0) {
+        return dls_error_forget() == 0 ? state->producer_type : NULL;
     }
     dls_home *home = table != NULL ? find_home(state, table) : NULL;
     if (home == NULL && table != NULL) {
         home = make_home(state, table);
         if (home == NULL) {
-            return -1;
+            return NULL;
         }
         if (table->current_work_stream != dls_ctables[0].current_work_stream) {
             home->work_stream = plan->table->current_work_stream;
         }
         home = add_home(state, home);
     }
-    if (home != NULL) {
-        plan->producer_type = home->producer_type;
-    }
-    return 0;
+    plan->producer_type = home != NULL ? home->producer_type : state->producer_type;
+    return plan->producer_type;
 }
 
 /* --- functions for shim/ -------------------------------------------------- */

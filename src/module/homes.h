@@ -17,10 +17,9 @@
 /* At an import.  0, or -1 with an exception. */
 int dls_homes_init(void);
 
-/* Set plan->producer_type for a new plan.  Foreign code may run.  0, or -1 with a fatal
- * exception.  Whatever else is raised says nothing of the type: dlshim is the home of
- * this exchange, and plan->serves_once. */
-int dls_home_find(dls_state *state, dls_plan *plan);
+/* Find plan->producer_type.  type: that of the object at hand, which is the plan's.
+ * Result and exceptions as of dls_plan_home. */
+PyTypeObject *dls_home_find(dls_state *state, dls_plan *plan, PyTypeObject *type);
 
 /* For shim/: _home_of, _upgrade_into, _class_tables. */
 DLS_EXTERN PyMethodDef dls_home_functions[]; /* ends with {NULL} */

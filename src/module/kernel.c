@@ -483,13 +483,18 @@ give_object(one_call *call, PyObject *x, PyObject **passed)
     if (plan == NULL || !is_array(plan)) {
         return give_other(call, x, plan, passed);
     }
+    PyTypeObject *home = dls_plan_home(call->data->state, plan, x);
+    if (home == NULL) {
+        dls_plan_drop(plan);
+        return -1;
+    }
     bool as_is = allocating(plan->table) != NULL;
     if (call->is_usual && !as_is) { /* most calls of a kernel */
-        first_array(call, x, plan->producer_type);
+        first_array(call, x, home);
         *passed = dls_producer_new_of(call->data->state, call->home, x, plan, NULL);
         return add_pair(call, x, *passed);
     }
-    return give_array(call, x, x, plan->producer_type, as_is, plan, passed);
+    return give_array(call, x, x, home, as_is, plan, passed);
 }
 
 /* The same as give_object for the items of a list or a tuple, which was read once, for

@@ -59,7 +59,9 @@ PyObject *
 dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                  dls_options *options)
 {
-    return new_of_class(state, plan->producer_type, source, plan, options);
+    PyTypeObject *home = plan->producer_type;
+    assert(home != NULL);
+    return new_of_class(state, home, source, plan, options);
 }
 
 PyObject *

@@ -22,7 +22,7 @@ PyObject *dls_producer_dlpack_device(PyObject *self, PyObject *ignored);
 PyObject *dls_producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n,
                              PyObject *kwnames);
 
-/* A new Producer over `source` (borrowed), of the home of the source's type.  Steals
+/* A new Producer over `source` (borrowed), of the plan's home, which is known.  Steals
  * the plan's count and the options, on failure too.  NULL with MemoryError. */
 PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);

@@ -187,8 +187,9 @@ typedef struct dls_state {
     /* The __dlpack__ that dlshim.producer puts on classes, and the __get__ of it. */
     PyCFunction our_method;
     descrgetfunc our_get;
-    /* Finds the home of a new plan (module/homes). */
-    int (*find_home)(struct dls_state *state, struct dls_plan *plan);
+    /* For dls_plan_home: finds the home of a type (module/homes). */
+    PyTypeObject *(*find_home)(struct dls_state *state, struct dls_plan *plan,
+                               PyTypeObject *type);
 
     dls_memo memo;
 

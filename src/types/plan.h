@@ -2,7 +2,8 @@
  * it (N1).
  *
  * A plan is constant after it was made, but for its count, for the one word of learned
- * facts, and for its type, which may become NULL.  Every keeper of a plan owns a count
+ * facts, for its class of Producers, which is found when it is first asked for, and for
+ * its type, which may become NULL.  Every keeper of a plan owns a count
  * of it.  A Producer does, so that the fast path looks nothing up.  A plan holds
  * nothing that leads back to its type.  GIL held throughout; without a GIL any number
  * of threads may call these functions with the same plan. */
@@ -182,8 +183,8 @@ typedef struct dls_plan {
     PyObject *plain_calls;
     dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (types/offers.h) */
     /* The class of Producers of these objects: that of their home (module/homes), or
-     * Producer itself.  The state owns it. */
-    PyTypeObject *producer_type;
+     * Producer itself.  The state owns it.  NULL: it was not asked for yet. */
+    DLS_ATOMIC(PyTypeObject *) producer_type;
     /* Why the methods of Arrow are not called (C10), a text; NULL: they are. */
     const char *no_column;
     bool tells_elements; /* it has get_element_type, which its buffer may not agree with
@@ -197,7 +198,6 @@ typedef struct dls_plan {
     bool hides_question; /* ... but the class has another __dlpack_device__ by now (N9)
                           */
     bool inner_is_called;
-    bool serves_once; /* its home could not be asked for: no cache keeps it */
     /* Of a plan that offers nothing: it may be kept in the cache, and what was looked
      * at need never be looked at again, because nothing of it can change. */
     bool keeps_refusal, lasts;
@@ -218,6 +218,16 @@ static inline bool
 dls_plan_offers(const dls_plan *plan, dls_protocol protocol)
 {
     return plan->offers >> protocol & 1;
+}
+
+/* The class of Producers of an object of the plan, which the state owns.  At the first
+ * time foreign code may run.  NULL with a fatal exception.  Whatever else is raised
+ * says nothing of the type: dlshim is the home, this once. */
+static inline PyTypeObject *
+dls_plan_home(dls_state *state, dls_plan *plan, PyObject *obj)
+{
+    PyTypeObject *home = plan->producer_type;
+    return home != NULL ? home : state->find_home(state, plan, Py_TYPE(obj));
 }
 
 /* The protocols that are tried (bits as in plan->offers).  Only the call tells whether

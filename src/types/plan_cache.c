@@ -434,7 +434,7 @@ keep(dls_state *state, PyObject *obj, dls_plan *plan)
         return plan;
     }
     dls_plan_cache *cache = cache_of(state, plan);
-    int kept = !plan->serves_once ? cache_add(state, cache, plan) : 0;
+    int kept = cache_add(state, cache, plan);
     if (kept > 0 || (kept == 0 && plan->offers == 0)) {
         return plan; /* another plan of instances may be there, which is not obj's */
     }
@@ -455,9 +455,8 @@ dls_plan_find(dls_state *state, PyObject *obj)
     if (plan == NULL) {
         PyObject *type = PyObject_Type(obj);
         plan = dls_plan_look(state, obj, (PyTypeObject *)type);
-        if (plan != NULL && plan->offers != 0 && state->find_home(state, plan) < 0) {
-            dls_plan_drop(plan);
-            plan = NULL;
+        if (plan != NULL && plan->offers != 0) {
+            plan->producer_type = NULL; /* found when an object is upgraded */
         }
         plan = plan != NULL ? keep(state, obj, plan) : NULL;
         Py_DECREF(type);

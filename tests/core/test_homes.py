@@ -132,6 +132,25 @@ def test_H1_an_error_that_says_nothing_of_the_type_is_not_learned(monkeypatch, f
 
 
 @pytest.mark.once
+def test_H1_a_home_is_looked_for_once_when_an_object_is_upgraded(monkeypatch):
+    class Mine(np.ndarray):
+        pass
+
+    x, asked = np.arange(6.0).view(Mine), []
+
+    def importer_of(cls):
+        asked.append(cls)
+        return np.from_dlpack
+
+    monkeypatch.setattr("dlshim.importers.importer_of", importer_of)
+    for take in (dlshim.from_dlpack, dlshim.to_capsule):
+        take(x), take(x, copy=True)
+    assert asked == []
+    assert type(dlshim.upgrade(x)) is type(dlshim.upgrade(x)) is type(dlshim.upgrade(np.zeros(3)))
+    assert asked.count(Mine) == 1
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, MemoryError, RecursionError])
 def test_H1_an_error_that_nothing_may_hide_ends_the_exchange(monkeypatch, failure):
     class Mine(np.ndarray):
