@@ -6,7 +6,6 @@
 #include "exchange/objects.h"
 #include "export/export.h"
 #include "gpu/driver.h"
-#include "module/class_method.h"
 #include "module/ctable_out.h"
 #include "module/functions.h"
 #include "module/homes.h"
@@ -17,6 +16,7 @@
 #include "python/attach.h"
 #include "python/py.h"
 #include "python/state.h"
+#include "types/class_method.h"
 #include "types/plan.h"
 #include "types/plan_cache.h"
 

@@ -6,12 +6,12 @@
 #include "abi/dlpack_abi.h"
 #include "exchange/decorated_class.h"
 #include "exchange/device_question.h"
-#include "module/class_method.h"
 #include "module/ctable_out.h"
 #include "module/functions.h"
 #include "module/producer.h"
 #include "python/errors.h"
 #include "python/state.h"
+#include "types/class_method.h"
 #include "types/plan_cache.h"
 
 /* --- calls ---------------------------------------------------------------- */

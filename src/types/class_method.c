@@ -1,7 +1,7 @@
 /* The type of the methods that dlshim.producer puts on classes: binds and calls them,
  * and shows them to help() and inspect.  A call is hot.
  * Tests: tests/core/test_called_class.py. */
-#include "module/class_method.h"
+#include "types/class_method.h"
 
 #include <stddef.h>
 #include <string.h>
