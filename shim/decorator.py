@@ -1,7 +1,7 @@
 """`dlshim.producer` and its mixin: classes of authors that become producers of every edition.
 
 What they put on a class is written in C (src/module/producer_class.c).  Here is how a class is
-changed, and how an author's own methods are found behind ours.
+changed.  Each of our methods knows what its author wrote there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from functools import update_wrapper
 from types import FunctionType, MethodDescriptorType
 
-from ._core import Producer, Tensor, _class_methods, _class_tables
+from ._core import Producer, Tensor, _class_method, _class_tables
 from .importers import GIVEN, of_class
 from .locks import changing, import_module
 
@@ -45,15 +45,29 @@ class _Given:
 
 
 class _Methods:
-    """The methods that `producer` made for one class: a call tells the class that it was found on.
+    """The methods that `producer` made for one class.
 
-    methods: by name; inherited: the base that an own method is kept from, by name; tables: the C
-    table under its names
+    methods: by name; known: what each knows of the class, by name; inherited: the base that an own
+    method is kept from, by name; tables: the C table under its names
     """
 
-    def __init__(self, methods: dict[str, Any], inherited: dict[str, type]) -> None:
-        self.methods, self.inherited = methods, inherited
+    def __init__(self, inherited: dict[str, type]) -> None:
+        self.methods: dict[str, Any] = {}
+        self.known: dict[str, tuple[Any, str | None]] = {}
+        self.inherited = inherited
         self.tables: dict[str, Any] = {}
+
+    def make(self, cls: type, name: str, own: Any, inner: str | None, had: _Methods | None) -> Any:
+        """Make a method that knows the own one and the inner array; the same twice is one."""
+        known = own, inner
+        before = had.known.get(name) if had else None
+        if had and before and all(a is b for a, b in zip(before, known, strict=True)):
+            made = had.methods[name]
+        else:
+            plain = own is None or type(own) in _PLAIN
+            made = _class_method(cls, name, own if plain else later(cls, OWN[name]), inner)
+        self.known[name], self.methods[name] = known, made
+        return made
 
     def make_tables(self, from_dlpack: Any, members: dict[str, Any]) -> dict[str, Any]:
         """Make the C table of a class whose home is its own `from_dlpack`; of the missing names."""
@@ -66,15 +80,19 @@ class _Methods:
 
         dataclass(slots=True) makes such a class. The methods take objects of their own class alone.
         """
-        made = _class_methods(copied)
+        methods = _Methods(self.inherited)
         for name, method in self.methods.items():
+            made = methods.make(copied, name, *self.known[name], None)
             if vars(copied).get(name) is method:
-                type.__setattr__(copied, name, made[name])
-        methods = _Methods(made, self.inherited)
-        members = {k: v for k, v in vars(copied).items() if self.tables.get(k, made) is not v}
+                type.__setattr__(copied, name, made)
+        members = {k: v for k, v in vars(copied).items() if self.tables.get(k, methods) is not v}
         for name, table in methods.make_tables(of_class(copied), members).items():
             type.__setattr__(copied, name, table)
         type.__setattr__(copied, METHODS, methods)
+
+
+# The kinds of members that are called with the object as their first argument.
+_PLAIN = FunctionType, MethodDescriptorType
 
 
 def is_abstract(value: Any) -> Any:
@@ -88,8 +106,8 @@ def bind(value: Any, x: Any) -> Any:
     return get(value, x, type(x)) if get else value
 
 
-def _later(owner: type, name: str) -> Any:
-    """Make a method that calls the member that this class has at the time of the call."""
+def later(owner: type, name: str) -> Any:
+    """Make a function that calls the member that this class has at the time of the call."""
     members = vars(owner)
 
     def own(self: Any, *args: Any, **keywords: Any) -> Any:
@@ -107,99 +125,20 @@ def _has_ours(members: Any, name: str) -> bool:
     return put is not None and members.get(name) is put.methods[name]
 
 
-def _given_by(value: Any, name: str) -> Any:
-    """Find the class whose method of ours this is: `__dlpack__ = Base.__dlpack__` gives it on."""
-    owner = getattr(value, "__objclass__", None)
-    return owner if isinstance(owner, type) and _has_ours(owner.__dict__, name) else None
-
-
-def _place_of(cls: Any, mro: Any) -> int | None:
-    """Find the place of a class in the MRO; classes may be compared in ways of their own."""
-    return next((at for at, base in enumerate(mro) if base is cls), None)
-
-
-def _find_ours(mro: Any, name: str) -> tuple[int, Any, bool]:
-    """Find the first class that was changed, its place, and whether its method of ours is asked.
-
-    Another method may stand before ours, or in its place, and call ours.
-    """
-    for at, base in enumerate(mro):
-        members = base.__dict__
-        owner = base if METHODS in members else _given_by(members.get(name), name)
-        place = at if owner is base else _place_of(owner, mro) if owner is not None else None
-        if place is not None:
-            asked = all(name not in b.__dict__ for b in mro[:at])
-            return place, owner, asked and (owner is not base or _has_ours(members, name))
-    return len(mro), None, False
-
-
-def _named(mro: Any, name: str) -> Any:
-    """Find the class whose own method is found where its other name is looked up."""
-    return next((base for base in mro if OWN[name] in base.__dict__), None)
-
-
-def _find_own(mro: Any, name: str, start: int, called: bool) -> tuple[Any, int]:
-    """Find the author's method that Python would call from this place of the MRO on.
-
-    It is a name to look up, INNER or a function, with the place after that of its class.
-    called: our method of the first class, which may have another one by now
-    """
-    key = OWN[name]
-    for at in range(start, len(mro)):
-        base = mro[at]
-        members = base.__dict__
-        value = members.get(name)
-        if value is None:
-            continue
-        if _has_ours(members, name) or (called and at == start):
-            if INNER in members and name == "__dlpack__":
-                return INNER, at + 1
-            if key in members and name not in members[METHODS].inherited:
-                return key if _named(mro, name) is base else _later(base, key), at + 1
-        elif not is_abstract(value):
-            put = getattr(_named(mro, name), METHODS, None)
-            inherits = put is not None and put.inherited.get(name) is base
-            return key if inherits else _later(base, name), at + 1
-    return None, len(mro)
-
-
-def authored(x: Any, entered: Any, device: bool, after: int, device_after: int) -> Any:
-    """Tell how an author's class exports.
-
-    entered: the class whose __dlpack__ was called (its __dlpack_device__ if `device`); `object`:
-    the first class that has ours; None: dlshim asks, and passes over the methods that run
-    after, device_after: the places in the MRO after those methods, or 0
-    """
-    cls = type(x)
-    mro = cls.__mro__
-    runs = entered is None and after > 0
-    called = not after or (entered is not None and not device)
-    device_called = not device_after or (entered is not None and device)
-    first, first_class, _ = _find_ours(mro, "__dlpack__")
-    device_first, device_class, asked = _find_ours(mro, "__dlpack_device__")
-    if entered is not None and entered is not object:
-        place = _place_of(entered, mro) or 0
-        after, device_after = (after, place) if device else (place, device_after)
-    elif entered is object:
-        after = first
-    device_after = device_after or device_first
-    method, reached = _find_own(mro, "__dlpack__", after or first, called)
-    answer, device_reached = _find_own(mro, "__dlpack_device__", device_after, device_called)
-    if device:
-        around, at = _find_own(mro, "__dlpack__", device_after, False)
-        if around == INNER and at <= device_reached:
-            method, reached = around, at
-        elif answer is not None and method in (INNER, None):
-            method = "__dlpack__"
-    elif not asked:
-        answer = "__dlpack_device__"
-    if method == INNER and runs:
-        method = mro[reached - 1].__dict__["__dlpack__"]  # ours, which exports it
-    inner = mro[reached - 1].__dict__[INNER] if method == INNER else None
-    inner_called = inner is not None and callable(getattr(cls, inner, None))
-    found = None if inner is not None else method
-    firsts = first_class, device_class if asked else None
-    return inner, inner_called, not asked, found, answer, reached, device_reached, *firsts
+def runs(x: Any, function: Any) -> bool:
+    """Whether this function is called with `x` already, in this thread and greenlet."""
+    codes = []
+    while function is not None:  # functools.wraps puts a function around the author's
+        codes.append(getattr(function, "__code__", None))
+        function = getattr(function, "__wrapped__", None)
+    frame = sys._getframe(1) if codes != [None] else None
+    while frame is not None:
+        code = frame.f_code
+        first = code.co_varnames[0] if code in codes and code.co_argcount else None
+        if first is not None and frame.f_locals.get(first) is x:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 # A part of the name of each attribute by which an object may be exported, such as to_dlpack.
@@ -238,10 +177,22 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
         if base is not cls:
             inherited[name] = base
             if type(value) is not MethodDescriptorType:
-                value = update_wrapper(_later(base, name), value, updated=())
+                value = update_wrapper(later(base, name), value, updated=())
         put[OWN[name]] = value
         break
     return True
+
+
+def _own_of(cls: type, name: str, put: dict[str, Any]) -> Any:
+    """What the author of this class wrote in it, which may have its other name already."""
+    if name not in OWN or name in put[METHODS].inherited:
+        return None
+    return put.get(OWN[name], vars(cls).get(OWN[name]))
+
+
+def _inner_of(cls: type, name: str, put: dict[str, Any]) -> str | None:
+    """The name of the inner array of this class, which its __dlpack__ exports."""
+    return put.get(INNER, vars(cls).get(INNER)) if name == "__dlpack__" else None
 
 
 def _package_of(module: Any) -> str:
@@ -365,8 +316,8 @@ def _members(
     They come in the order in which they are set: after each of them its objects can be exported.
     """
     had = vars(cls).get(METHODS)
-    methods = had.methods if had else _class_methods(cls)
-    put: dict[str, Any] = {METHODS: _Methods(methods, dict(had.inherited) if had else {})}
+    methods = _Methods(dict(had.inherited) if had else {})
+    put: dict[str, Any] = {METHODS: methods}
     if inner is not None:
         owner = cls.__name__.lstrip("_")
         if inner.startswith("__") and not inner.endswith("__") and owner:
@@ -377,8 +328,12 @@ def _members(
     hook = vars(cls).get("__init_subclass__")
     if fill and getattr(cls, "__abstractmethods__", None) and not isinstance(hook, _Hook):
         put["__init_subclass__"] = _for_subclasses(cls, hook)
-    for name, value in methods.items():
-        if (array or name != "__array__") and _keep_own(cls, name, put, fill):
+    for name in (*OWN, "__array__"):
+        asked = array or name != "__array__"
+        taken = asked and _keep_own(cls, name, put, fill)
+        own = _own_of(cls, name, put)
+        value = methods.make(cls, name, own, _inner_of(cls, name, put), had)
+        if taken:
             put[name] = value
     ours = had.tables if had else {}
     now = vars(cls).copy()  # another thread may change the class

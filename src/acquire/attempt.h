@@ -40,10 +40,25 @@ dls_call_method(const dls_plan *plan, PyObject **args, PyObject *kwnames)
                                                 1 | DLS_VECTORCALL_OFFSET, kwnames);
 }
 
-/* Call the method that the plan keeps. */
+/* Call the function by which the author of a decorated class exports. */
+static inline PyObject *
+dls_call_author(const dls_plan *plan, PyObject **args, PyObject *kwnames)
+{
+    const PyObject *before = dls_plan_serve(plan, args[DLS_CALL_SELF]);
+    PyObject *capsule = dls_compat.PyObject_Vectorcall(
+        plan->method, &args[DLS_CALL_SELF], 1 | DLS_VECTORCALL_OFFSET, kwnames);
+    (void)dls_plan_serve(plan, before);
+    return capsule;
+}
+
+/* Call the method that the plan keeps: of a library, or what the author of a decorated
+ * class wrote. */
 static inline PyObject *
 dls_call_directly(const dls_plan *plan, PyObject **args, PyObject *kwnames)
 {
+    if (plan->name == NULL) {
+        return dls_call_author(plan, args, kwnames);
+    }
     return dls_compat.PyObject_Vectorcall(plan->method, &args[DLS_CALL_SELF],
                                           1 | DLS_VECTORCALL_OFFSET, kwnames);
 }

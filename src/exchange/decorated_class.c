@@ -1,182 +1,13 @@
-/* Says how an object of a decorated class is asked, which calls run already, which
- * thread has asked for its device, and why its inner array failed.  Called by
+/* Says how an object of a decorated class is asked, which thread has asked for its
+ * device, and why its inner array failed.  Called by
  * export/export, module/functions and module/producer_class.  Tests:
  * tests/core/test_authors.py, tests/core/test_called_class.py. */
 #include "exchange/decorated_class.h"
 
-#include <assert.h>
-#include <string.h>
-
-#include "core/alloc.h"
 #include "exchange/device_question.h"
 #include "python/errors.h"
+#include "types/authored.h"
 #include "types/offers.h"
-#include "types/plan_cache.h"
-
-bool
-dls_object_has_our_method(const dls_state *state, PyObject *obj)
-{
-    PyObject *error = dls_error_take();
-    PyObject *method = PyObject_GetAttr(obj, state->names.dlpack);
-    PyErr_Clear();
-    bool ours = method != NULL && PyCFunction_Check(method)
-                && PyCFunction_GetFunction(method) == state->our_method
-                && PyCFunction_GetSelf(method) == obj;
-    Py_XDECREF(method);
-    if (error != NULL) {
-        dls_error_restore(error);
-    }
-    return ours;
-}
-
-/* --- which calls run ------------------------------------------------------ */
-
-/* The kind of a running call. */
-typedef enum { RUNS_EXPORT, RUNS_DEVICE } running_kind;
-
-/* The addresses are only compared with. */
-typedef struct {
-    uintptr_t key; /* the object and a running_kind; 0: no call */
-    unsigned long thread;
-    const PyObject *greenlet; /* NULL: the process has none */
-    Py_ssize_t next;          /* dls_authored_place */
-} running_call;
-
-/* The records of the calls that run: in a block of their own where there are many. */
-enum { FIRST_ROOM = 16 };
-static DLS_PER_THREAD running_call first_records[FIRST_ROOM];
-static DLS_PER_THREAD running_call *records;
-static DLS_PER_THREAD unsigned room;
-DLS_PER_THREAD unsigned dls_running;
-
-/* Apart: few processes have greenlets.  `modules`: the number of imported modules. */
-DLS_APART static const PyObject *
-look_for_greenlet(dls_state *state, Py_ssize_t modules)
-{
-    PyObject *module = dls_dict_borrow(state->modules, state->names.greenlet);
-    if (module == NULL) {
-        state->without_greenlet = modules;
-        return NULL;
-    }
-    PyObject *here = PyObject_CallMethod(module, "getcurrent", NULL);
-    Py_XDECREF(here); /* it runs */
-    PyErr_Clear();    /* the module is being imported, or is another one */
-    dls_let_go(module);
-    return here;
-}
-
-/* The greenlet that runs; NULL: the process has not imported greenlet, as gevent and
- * eventlet do.  Looking for that module costs a hundred instructions, so it is looked
- * for only after the number of modules has changed. */
-static inline const PyObject *
-greenlet_here(dls_state *state)
-{
-    Py_ssize_t modules = PyDict_Size(state->modules);
-    return modules != state->without_greenlet ? look_for_greenlet(state, modules)
-                                              : NULL;
-}
-
-/* The place in the MRO after the methods that run for this object; 0: none does. */
-static Py_ssize_t
-running_next(dls_state *state, PyObject *obj, running_kind kind)
-{
-    Py_ssize_t next = 0;
-    unsigned long me = dls_this_thread();
-    const PyObject *greenlet = dls_running != 0 ? greenlet_here(state) : NULL;
-    for (unsigned i = 0; dls_running != 0 && i < room; i++) {
-        const running_call *call = &records[i];
-        if (call->key == ((uintptr_t)obj | (uintptr_t)kind) && call->thread == me
-            && call->greenlet == greenlet && call->next > next) {
-            next = call->next;
-        }
-    }
-    return next;
-}
-
-/* Before the first call and after the last: no block is left, whatever thread ends. */
-static void
-start_anew(void)
-{
-    if (records != first_records) {
-        dls_free(records);
-        memset(first_records, 0, sizeof first_records);
-        records = first_records;
-        room = FIRST_ROOM;
-    }
-}
-
-/* Room for twice as many.  0, or -1 with MemoryError. */
-static int
-make_room(void)
-{
-    size_t used = room * sizeof *records;
-    running_call *larger = dls_alloc(2 * used);
-    if (larger == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    memcpy(larger, records, used);
-    memset(larger + room, 0, used);
-    if (records != first_records) {
-        dls_free(records);
-    }
-    records = larger;
-    room *= 2;
-    return 0;
-}
-
-unsigned
-dls_running_begin(dls_state *state, PyObject *obj, const dls_plan *plan, bool device)
-{
-    bool answers = device && plan->has_device; /* else an export does */
-    uintptr_t kind = answers ? RUNS_DEVICE : RUNS_EXPORT;
-    assert(((uintptr_t)obj & 1) == 0); /* where the kind is put */
-    const running_call call = {
-        .key = (uintptr_t)obj | kind,
-        .thread = dls_this_thread(),
-        .greenlet = greenlet_here(state),
-        .next = answers ? plan->device_place.next : plan->place.next,
-    };
-    if (dls_running == 0) {
-        start_anew();
-    }
-    else if (dls_running == room && make_room() < 0) {
-        return DLS_NO_CALL;
-    }
-    unsigned i = 0;
-    while (records[i].key != 0) {
-        i++;
-    }
-    records[i] = call;
-    dls_running++;
-    return i;
-}
-
-void
-dls_running_end(unsigned call)
-{
-    if (call == DLS_NO_CALL) {
-        return;
-    }
-    assert(call < room && records[call].key != 0);
-    records[call].key = 0;
-    dls_running--;
-    if (dls_running == 0) {
-        start_anew();
-    }
-}
-
-void
-dls_running_fork(void)
-{
-    unsigned long me = dls_this_thread();
-    for (unsigned i = 0; i < room; i++) {
-        if (records[i].key != 0 && records[i].thread != me) {
-            records[i].key = 0;
-            dls_running--;
-        }
-    }
-}
 
 /* --- the device question (N9) --------------------------------------------- */
 
@@ -198,93 +29,109 @@ dls_decorated_note_question(PyObject *obj)
     dls_question_count += i == dls_question_count;
 }
 
-/* --- what its author wrote ------------------------------------------------ */
+/* --- the plan of a method ------------------------------------------------- */
 
-static inline bool
-is_of_type(const dls_plan *plan)
-{
-    return plan->name != NULL && plan->method == NULL && plan->device_method == NULL;
-}
-
-/* Keep the plan with its type, in the place of one that was made before another class
- * of the MRO was changed.  The caller owns the type.  0, or -1 with an exception. */
+/* Does the plan, which was kept, still say what Python would find?  A base may have got
+ * another method, and dlshim may have been imported anew.  1, 0, or -1 with an
+ * exception. */
 static int
-keep_plan(dls_state *state, PyObject *obj, dls_plan *plan)
+is_current(const dls_state *state, const dls_plan *plan, PyObject *name)
 {
-    dls_plan *known = dls_plan_known_authored(state, obj);
-    if (known != NULL && known->place.first != plan->place.first) {
-        dls_plan_forget_authored(state, known);
+    if (plan->producer_type != state->producer_type || plan->seen_on == NULL) {
+        return plan->producer_type == state->producer_type;
     }
-    dls_plan_drop(known);
-    return dls_plan_keep_authored(state, plan);
+    PyObject *shown = PyObject_GetAttr(plan->seen_on, name);
+    int same = shown != NULL ? shown == plan->seen : dls_error_forget();
+    Py_XDECREF(shown);
+    return same;
 }
 
-/* Python finds what the author wrote: it looks at each class of the MRO.  The plan is
- * kept with the type if it is the one that is asked first, and if it works by names: a
- * plan that holds a function of the class would keep the class alive. */
+/* The plan that the method keeps for this object, with a new count.  1, 0 = there is
+ * none, or -1 with an exception. */
+static inline int
+known_plan(const dls_state *state, PyObject *method, PyObject *name, PyObject *obj,
+           dls_plan **plan)
+{
+    *plan = dls_plan_known_in(&dls_method_data(method)->plans, obj);
+    int current = *plan != NULL ? is_current(state, *plan, name) : 0;
+    if (*plan != NULL && current <= 0) {
+        dls_plan_cache_retire(&dls_method_data(method)->plans, *plan);
+        dls_plan_drop(*plan);
+        *plan = NULL;
+    }
+    return current;
+}
+
+typedef int (*finder)(dls_state *, PyTypeObject *, PyObject *, PyObject *,
+                      dls_authored *);
+
+/* A plan for the objects of a type, which is kept with the method.  A function that
+ * only a subclass's other bases have is not kept: the method may outlive them. */
 static dls_plan *
-find_plan(dls_state *state, PyObject *obj, const PyTypeObject *entered, bool device)
+make_plan(dls_state *state, PyObject *method, PyObject *obj, PyObject *type,
+          finder find)
 {
     dls_authored authored;
-    Py_ssize_t next = running_next(state, obj, RUNS_EXPORT);
-    Py_ssize_t device_next = running_next(state, obj, RUNS_DEVICE);
-    if (dls_authored_find(state, obj, entered, device, next, device_next, &authored)
-        < 0) {
+    PyTypeObject *owner = dls_method_data(method)->owner;
+    PyObject *mro = PyObject_GetAttr(type, state->names.mro);
+    if (mro != NULL && !PyTuple_Check(mro)) {
+        PyErr_Format(PyExc_TypeError, "type.__mro__ is not a tuple");
+        Py_CLEAR(mro);
+    }
+    if (mro == NULL || find(state, (PyTypeObject *)type, mro, method, &authored) < 0) {
+        Py_XDECREF(mro);
         return NULL;
     }
-    PyObject *type = PyObject_Type(obj);
+    bool lasts = authored.from == NULL
+                 || PyType_IsSubtype(owner, (PyTypeObject *)authored.from);
     dls_plan *plan = dls_plan_new_authored(state, obj, &authored, (PyTypeObject *)type);
-    bool first = entered == authored.place.first || entered == &PyBaseObject_Type
-                 || (entered == NULL && next == 0);
-    bool kept = plan != NULL && !device && first && device_next == 0
-                && is_of_type(plan);
-    if (kept && keep_plan(state, obj, plan) < 0) {
+    dls_authored_clear(&authored);
+    Py_DECREF(mro);
+    if (plan != NULL && lasts && dls_method_keep(method, plan) < 0) {
         dls_plan_drop(plan);
         plan = NULL;
     }
-    Py_DECREF(authored.owner);
-    Py_DECREF(type);
     return plan;
 }
 
-/* Is the plan, which is kept, the one of this call? */
-static bool
-fits(const dls_plan *plan, const PyTypeObject *entered, bool device)
+/* The plan of the first method, from this one on, that does not leave the object to a
+ * method of ours of a base. */
+static dls_plan *
+plan_of(dls_state *state, PyObject *method, PyObject *obj, PyObject *name, finder find)
 {
-    const PyTypeObject *first = device ? plan->device_place.first : plan->place.first;
-    return entered == NULL || entered == first
-           || (entered == &PyBaseObject_Type && first != NULL);
+    dls_plan *plan, *last = NULL;
+    do {
+        int known = known_plan(state, method, name, obj, &plan);
+        if (known == 0) {
+            PyObject *type = PyObject_Type(obj);
+            plan = make_plan(state, method, obj, type, find);
+            Py_DECREF(type);
+        }
+        dls_plan_drop(last); /* it has held the method until now */
+        last = plan;
+        method = plan != NULL ? plan->seen : NULL;
+    } while (plan != NULL && plan->forwards);
+    return plan;
 }
 
-static dls_plan *
-plan_of_author(dls_state *state, PyObject *obj, const PyTypeObject *entered,
-               bool device)
+dls_plan *
+dls_method_plan(dls_state *state, PyObject *method, PyObject *obj)
 {
-    dls_plan *plan = NULL;
-    if (dls_running == 0
-        || (running_next(state, obj, RUNS_EXPORT) == 0
-            && running_next(state, obj, RUNS_DEVICE) == 0)) {
-        plan = dls_plan_known_authored(state, obj);
-        if (plan == NULL && device) {
-            plan = find_plan(state, obj, NULL, false); /* this one is kept */
-            if (plan == NULL) {
-                return NULL;
-            }
-        }
+    /* As plan_of does, where nothing is to be looked up. */
+    dls_plan *plan = dls_plan_known_in(&dls_method_data(method)->plans, obj);
+    if (plan != NULL && plan->seen_on == NULL
+        && plan->producer_type == state->producer_type) {
+        return plan;
     }
-    if (plan != NULL && !fits(plan, entered, device)) {
-        dls_plan_drop(plan);
-        plan = NULL;
-    }
-    return plan != NULL ? plan : find_plan(state, obj, entered, device);
+    dls_plan_drop(plan);
+    return plan_of(state, method, obj, state->names.dlpack, dls_authored_find);
 }
 
 /* Plan the export of an object that has another __dlpack__ in front of ours by now. */
 static dls_plan *
 plan_by_name(dls_state *state, PyObject *obj)
 {
-    const dls_authored foreign = {
-        .inner = Py_None, .dlpack = state->names.dlpack, .place.next = 1};
+    const dls_authored foreign = {.dlpack = state->names.dlpack};
     PyObject *type = PyObject_Type(obj);
     dls_plan *plan = dls_plan_new_authored(state, obj, &foreign, (PyTypeObject *)type);
     Py_DECREF(type);
@@ -292,52 +139,117 @@ plan_by_name(dls_state *state, PyObject *obj)
 }
 
 dls_plan *
-dls_decorated_plan(dls_state *state, PyObject *obj, const PyTypeObject *entered,
-                   bool device)
+dls_method_device_plan(dls_state *state, PyObject *method, PyObject *obj)
 {
-    dls_plan *plan = plan_of_author(state, obj, entered, device);
-    if (!device
-        || (plan == NULL && !PyErr_ExceptionMatches(state->unsupported_object_error))) {
-        return plan;
+    dls_plan *plan = plan_of(state, method, obj, state->names.dlpack_device,
+                             dls_authored_find_device);
+    if (plan == NULL && !PyErr_ExceptionMatches(state->unsupported_object_error)) {
+        return NULL;
     }
-    /* If the author's class answers no device question, the export of the object does,
-     * unless it is the export that asks. */
+    /* If nothing answers the question, the export of the object does. */
     bool silent = plan == NULL || (!plan->has_device && plan->inner == NULL);
-    if (silent && !dls_object_has_our_method(state, obj)
-        && running_next(state, obj, RUNS_EXPORT) == 0) {
+    PyObject *ours = silent ? dls_method_of(state, obj) : NULL;
+    if (silent && ours == NULL) {
         PyErr_Clear();
         dls_plan_drop(plan);
         plan = plan_by_name(state, obj);
     }
+    Py_XDECREF(ours);
     return plan;
 }
 
-unsigned
-dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan, bool device)
+/* --- asked by dlshim ------------------------------------------------------ */
+
+/* Is this function, which the author wrote, running for the object, in this thread and
+ * greenlet?  The plan has only a hint.  1, 0, or -1 with an exception. */
+static int
+runs_for(dls_state *state, const dls_plan *plan, PyObject *obj, PyObject *function)
 {
-    dls_plan *ours = *plan;
-    if (!ours->is_decorated || !dls_object_has_our_method(state, obj)) {
-        return DLS_NO_CALL;
+    if (plan->serves != obj || function == NULL) {
+        return 0;
     }
-    if (!device) {
+    PyObject *told = dls_in_python_with(state, DLS_IN_DECORATOR, "runs", "(OO)", obj,
+                                        function);
+    int runs = told != NULL ? PyObject_IsTrue(told) : -1;
+    Py_XDECREF(told);
+    if (runs == 0) {
+        (void)dls_plan_serve(plan, NULL); /* a hint of another thread, or an old one */
+    }
+    return runs;
+}
+
+/* The answer of the author's method; None: only an export can tell. */
+static PyObject *
+ask_author(dls_state *state, PyObject *method, PyObject *obj)
+{
+    dls_plan *plan = dls_method_device_plan(state, method, obj);
+    if (plan == NULL) {
+        return NULL;
+    }
+    PyObject *function = plan->device_method, *answer = NULL;
+    int runs = runs_for(state, plan, obj, function);
+    if (runs == 0 && function != NULL) {
+        answer = dls_device_call(plan, obj);
+    }
+    else if (runs >= 0) {
+        answer = Py_NewRef(Py_None);
+    }
+    dls_plan_drop(plan);
+    return answer;
+}
+
+PyObject *
+dls_device_asker(PyObject *DLS_UNUSED(module), PyObject *obj)
+{
+    PyObject *module = dls_module_here();
+    dls_state *state = module != NULL ? dls_state_of(module) : NULL;
+    PyTypeObject *type = Py_TYPE(obj);
+    PyObject *method = state != NULL ? PyObject_GetAttr((PyObject *)type,
+                                                        state->names.dlpack_device)
+                                     : NULL;
+    PyObject *answer = NULL;
+    if (method != NULL) {
+        answer = dls_method_fits(state, method, type) ? ask_author(state, method, obj)
+                                                      : Py_NewRef(Py_None);
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(module);
+    return answer;
+}
+
+int
+dls_decorated_enter(dls_state *state, PyObject *obj, dls_plan **plan, bool exports)
+{
+    PyObject *method = (*plan)->is_decorated ? dls_method_of(state, obj) : NULL;
+    if (method == NULL) {
+        return 0; /* it has another __dlpack__ by now */
+    }
+    if (exports) {
         /* By dlshim, whose export does not come by ours. */
         dls_decorated_was_asked(obj);
     }
-    dls_plan *authored = dls_decorated_plan(state, obj, NULL, device);
-    if (authored != NULL && authored->inner != NULL) {
+    dls_plan *authored = dls_method_plan(state, method, obj);
+    Py_DECREF(method);
+    if (authored == NULL) {
+        return -1;
+    }
+    if (authored->inner != NULL) {
         dls_plan_drop(authored); /* a base class has one: our method exports it */
-        return DLS_NO_CALL;
+        return 0;
     }
-    unsigned running = authored != NULL
-                           ? dls_running_begin(state, obj, authored, device)
-                           : DLS_NO_CALL;
-    if (running == DLS_NO_CALL) {
+    int runs = runs_for(state, authored, obj, authored->method);
+    if (runs != 0) {
         dls_plan_drop(authored);
-        authored = NULL;
+        return runs < 0 ? -1
+                        : dls_refuse(state, DLS_EBUFFER, obj,
+                                     "its own __dlpack__ asks dlshim to export the "
+                                     "object itself, which asks that method again; in "
+                                     "it, call super().__dlpack__() or wrap the array "
+                                     "that it holds: dlshim.upgrade(inner)");
     }
+    dls_plan_drop(*plan);
     *plan = authored;
-    dls_plan_drop(ours);
-    return running;
+    return 0;
 }
 
 /* --- its inner array ------------------------------------------------------ */

@@ -4,57 +4,33 @@
  * (with a GIL it holds that); foreign code runs. */
 #pragma once
 
-#include <limits.h>
-
 #include "exchange/device_question.h"
-#include "types/plan.h"
-
-/* Is the object's __dlpack__ the one that dlshim.producer puts on classes?  It may be
- * another one of a subclass, or of its own.  A pending exception stays. */
-bool dls_object_has_our_method(const dls_state *state, PyObject *obj);
+#include "types/class_method.h"
 
 /* --- what its author wrote ------------------------------------------------ */
 
-/* Find the plan of the author's methods, for a call of our method of the class
- * `entered`: of __dlpack_device__ if device, else of __dlpack__.  The next method is
- * the one that Python would call without ours: of this class, or of one after it in the
- * MRO.  &PyBaseObject_Type: the class is the first that has ours.  NULL: dlshim asks,
- * and passes over the methods that run.  If no method answers the device question, the
- * plan is one of an export.  A new count; NULL with an exception. */
-dls_plan *dls_decorated_plan(dls_state *state, PyObject *obj,
-                             const PyTypeObject *entered, bool device);
+/* The plan of an object that is asked by this method of ours, a __dlpack__: the method
+ * keeps one for each type.  It asks the function that Python would call without ours:
+ * the author's of this class, or of one after it in the MRO; or it names an inner
+ * array.  A new count; NULL with an exception. */
+dls_plan *dls_method_plan(dls_state *state, PyObject *method, PyObject *obj);
+/* The same by a __dlpack_device__ of ours.  If no method answers, the plan is one of an
+ * export. */
+dls_plan *dls_method_device_plan(dls_state *state, PyObject *method, PyObject *obj);
 
-/* --- which calls run ------------------------------------------------------ */
+/* For a function of dlshim that asks an object of this plan itself, for an export
+ * (exports) or for its device: if our method would be asked, *plan becomes the plan of
+ * that method, so that it is one exchange.  0, or -1 with an exception, and *plan as it
+ * was: also where the author's method is running for the object, and asks dlshim for
+ * it. */
+int dls_decorated_enter(dls_state *state, PyObject *obj, dls_plan **plan, bool exports);
+/* state->device_asker: a METH_O function that answers the device question of an object
+ * as our __dlpack_device__ does, but notes no question (N9).  None: only an export can
+ * tell, or the author's method is running for the object, and asks. */
+DLS_EXTERN PyObject *dls_device_asker(PyObject *module, PyObject *obj);
 
-/* The author's __dlpack__ may ask dlshim for the same object, by upgrade(self): then
- * the next method in the MRO is asked.  A call runs in a thread and, where greenlets
- * are used, in a greenlet: other ones may call the same method meanwhile. */
-
-/* Stands in the place of a call's number. */
-#define DLS_NO_CALL UINT_MAX
-
-/* How many calls run.  Without the GIL each thread has a number of its own. */
-DLS_EXTERN DLS_PER_THREAD unsigned dls_running;
-
-/* Note a call of the methods of an author's plan; device: of the one that answers the
- * device question, if there is one.  Returns its number, for dls_running_end;
- * DLS_NO_CALL with an exception. */
-unsigned dls_running_begin(dls_state *state, PyObject *obj, const dls_plan *plan,
-                           bool device);
-void dls_running_end(unsigned call); /* DLS_NO_CALL allowed */
-/* In a forked child: the calls of threads that it does not have run no longer.  Its own
- * threads may get the idents of those.  Its address is taken in another file. */
-DLS_EXTERN void dls_running_fork(void);
-
-/* The refusal of an object that offers nothing but a method that runs. */
+/* The refusal of an object that offers nothing but our methods. */
 #define DLS_AUTHOR_OFFERS_NOTHING "its class offers nothing"
-
-/* For a function of dlshim that asks an object of this plan itself, for an export or
- * for its device: if our method would be asked, *plan becomes the plan of the author's
- * methods, and a call of them runs until dls_running_end.  Returns the number of that
- * call, or DLS_NO_CALL.  *plan is NULL with an exception. */
-unsigned dls_decorated_begin(dls_state *state, PyObject *obj, dls_plan **plan,
-                             bool device);
 
 /* --- the device question (N9) --------------------------------------------- */
 

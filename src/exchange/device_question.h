@@ -17,6 +17,18 @@
  * those of dls_device_ask. */
 int dls_device_read(dls_state *state, PyObject *pair, dl_device *device);
 
+/* Call the function by which the author of a decorated class answers (types/plan.h). */
+static inline PyObject *
+dls_device_call(const dls_plan *plan, PyObject *obj)
+{
+    PyObject *args[2] = {NULL, obj};
+    const PyObject *before = dls_plan_serve(plan, obj);
+    PyObject *pair = dls_compat.PyObject_Vectorcall(plan->device_method, &args[1],
+                                                    1 | DLS_VECTORCALL_OFFSET, NULL);
+    (void)dls_plan_serve(plan, before);
+    return pair;
+}
+
 /* obj.__dlpack_device__(), which the plan says how to find, as two ints, whatever they
  * were (Paddle's None is 0, open3d's enum has a .value).  1 = *device, 0 = the answer
  * is useless or it raised, nothing set, -1 = an exception that is not ours to hide
@@ -26,11 +38,13 @@ dls_device_ask(dls_state *state, const dls_plan *plan, PyObject *obj, dl_device 
 {
     PyObject *args[2] = {NULL, obj};
     const size_t one = 1 | DLS_VECTORCALL_OFFSET;
-    PyObject *pair = plan->device_method != NULL
+    PyObject *pair = plan->device_method == NULL
+                         ? dls_compat.PyObject_VectorcallMethod(plan->device_name,
+                                                                &args[1], one, NULL)
+                     : plan->device_name != NULL
                          ? dls_compat.PyObject_Vectorcall(plan->device_method, &args[1],
                                                           one, NULL)
-                         : dls_compat.PyObject_VectorcallMethod(plan->device_name,
-                                                                &args[1], one, NULL);
+                         : dls_device_call(plan, obj);
     if (pair == NULL) {
         return dls_error_forget();
     }

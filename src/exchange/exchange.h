@@ -222,8 +222,6 @@ typedef struct {
     bool copied;      /* export: dlshim made a copy, which is ready for every stream */
     bool keeps;       /* a Producer asks, and keeps memory made for its export (T8) */
     dls_shared *kept; /* export: that memory, a share; NULL: none was made */
-    unsigned running; /* prepare: the call of a decorated class's author that runs, for
-                       * dls_running_end; DLS_NO_CALL: none */
 } dls_exchange;
 
 /* For asserts: do its members fit together?  The rules are in the source. */

@@ -186,7 +186,6 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->copied = false;
     x->keeps = false;
     x->kept = NULL;
-    x->running = DLS_NO_CALL;
     dls_request_init(&x->request, options);
 }
 
@@ -212,7 +211,6 @@ dls_exchange_end(dls_exchange *x)
     }
     clear_run(x);
     assert(dls_acquired_is_empty(&x->acquired));
-    dls_running_end(x->running);
     if (x->kept != NULL) {
         dls_shared_drop(x->kept, DLS_ATTACHED);
     }
@@ -288,24 +286,13 @@ wants_detach(const dls_exchange *x)
            && (!x->request.detaches || dls_plan_has(x->plan, DLS_LIB_AUTOGRAD));
 }
 
-/* Our method on the class would export without the options, and would know nothing of
- * methods that run. */
-static bool
-wants_author(const dls_exchange *x)
-{
-    return x->plan->is_decorated && x->running == DLS_NO_CALL;
-}
-
 int
 dls_exchange_ask_author(dls_exchange *x, bool device)
 {
-    if (!wants_author(x)) {
-        return 0;
-    }
-    x->running = dls_decorated_begin(x->state, x->source, &x->plan, device);
-    return x->plan != NULL ? 0
-                           : dls_refuse_from_pending(x->state, x->source,
-                                                     DLS_AUTHOR_OFFERS_NOTHING);
+    return dls_decorated_enter(x->state, x->source, &x->plan, !device) == 0
+               ? 0
+               : dls_refuse_from_pending(x->state, x->source,
+                                         DLS_AUTHOR_OFFERS_NOTHING);
 }
 
 int
@@ -625,7 +612,7 @@ dls_exchange_run(dls_exchange *x, dls_export_kind kind)
         return NULL;
     }
     bool prepared = x->outcome.kind == DLS_NOT_LEARNED
-                    && (Py_TYPE(x->source) != x->plan->type || wants_author(x)
+                    && (Py_TYPE(x->source) != x->plan->type || x->plan->is_decorated
                         || wants_detach(x));
     if (prepared && dls_exchange_prepare(x) < 0) {
         return NULL;

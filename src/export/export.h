@@ -62,7 +62,8 @@ void *dls_exchange_run(dls_exchange *x, dls_export_kind kind);
  * (N1), and detach=True asks the detached object.  0, or -1 with an exception. */
 int dls_exchange_prepare(dls_exchange *x);
 /* Let the author's methods of a decorated class be asked, for an export or for the
- * device, in the place of ours.  0, or -1 with BufferError. */
+ * device, in the place of ours, which would export without the options.  0, or -1 with
+ * BufferError. */
 int dls_exchange_ask_author(dls_exchange *x, bool device);
 
 /* __dlpack__ of a Producer.  outcome: the fast path's (used up, on failure too), or

@@ -80,9 +80,9 @@ dls_loader_all_mapped(const char *prefix, void **libraries, int room)
 }
 
 void
-dls_loader_watch_forks(void (*forked)(void))
+dls_loader_watch_forks(void)
 {
-    (void)forked; /* there are no forks */
+    /* there are no forks */
 }
 
 #else
@@ -102,25 +102,20 @@ find_symbol(void *library, const char *name)
     return dlsym(library, name);
 }
 
-/* Written once, at the first import. */
-static void (*call_in_child)(void);
-
 static void
 in_child(void)
 {
     dls_lock_give_all();
-    call_in_child();
     if (atomic_load_explicit(&uses_driver, memory_order_relaxed)) {
         atomic_store_explicit(&is_child, true, memory_order_relaxed);
     }
 }
 
 void
-dls_loader_watch_forks(void (*forked)(void))
+dls_loader_watch_forks(void)
 {
     static atomic_bool watching;
     if (!atomic_exchange(&watching, true)) {
-        call_in_child = forked;
         pthread_atfork(dls_lock_take_all, dls_lock_give_all, in_child);
     }
 }

@@ -31,8 +31,8 @@ int dls_loader_all_mapped(const char *prefix, void **libraries, int room);
 unsigned long long dls_loader_generation(void);
 
 /* Called before any lock of dlshim is taken.  From then on a fork waits until no thread
- * holds one of them, and the child calls `forked` before all else. */
-void dls_loader_watch_forks(void (*forked)(void));
+ * holds one of them. */
+void dls_loader_watch_forks(void);
 
 /* Say that a driver is about to be used.  From then on dls_loader_is_child says whether
  * this process was forked since; drivers must not be used in such a child (S23). */

@@ -107,7 +107,7 @@ managed_tensor_of_class(void *object, dl_managed_tensor_versioned **out)
 {
     dls_class_call call;
     int code = -1;
-    if (dls_class_enter(&call, object, &PyBaseObject_Type, false) == 0) {
+    if (dls_class_enter(&call, object) == 0) {
         code = managed_tensor_from_py_object(call.producer, out);
     }
     dls_class_leave(&call);

@@ -38,9 +38,11 @@ static int
 subject_enter(dls_state *state, subject *s)
 {
     subject outer = *s;
-    if (!dls_object_has_our_method(state, outer.source)) {
+    PyObject *method = dls_method_of(state, outer.source);
+    if (method == NULL) {
         return 0; /* it has another __dlpack__ by now */
     }
+    Py_DECREF(method);
     outer.home = dls_plan_home(state, outer.plan, outer.source);
     PyObject *inner = outer.home != NULL
                           ? dls_inner_get(state, outer.source, outer.plan)
@@ -170,20 +172,17 @@ upgrade(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames
                            : upgrade_with_options(state, args, kwnames);
 }
 
-/* The subject, and how it is asked for an export, which runs until dls_running_end.
- * Steals options, on failure too.  0, or -1 with an exception and nothing held. */
+/* The subject, and how it is asked for an export.  Steals options, on failure too.  0,
+ * or -1 with an exception and nothing held. */
 static inline int
-subject_begin(dls_state *state, PyObject *obj, dls_options *options, subject *s,
-              unsigned *running)
+subject_begin(dls_state *state, PyObject *obj, dls_options *options, subject *s)
 {
     if (subject_init(state, obj, options, s) < 0) {
         return -1;
     }
-    /* With detach= another object may be exported: export/export begins then. */
-    *running = dls_option_given(s->options, DLS_OPTION_detach)
-                   ? DLS_NO_CALL
-                   : dls_decorated_begin(state, s->source, &s->plan, false);
-    if (s->plan == NULL) {
+    /* With detach= another object may be exported: export/export enters it then. */
+    if (!dls_option_given(s->options, DLS_OPTION_detach)
+        && dls_decorated_enter(state, s->source, &s->plan, true) < 0) {
         subject_clear(s);
         return -1;
     }
@@ -196,8 +195,7 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
 {
     dls_exchange x;
     subject s;
-    unsigned running;
-    if (subject_begin(state, obj, options, &s, &running) < 0) {
+    if (subject_begin(state, obj, options, &s) < 0) {
         if (outcome != NULL) {
             dls_outcome_drop(outcome);
         }
@@ -220,7 +218,6 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
         result = dls_exchange_run(&x, kind);
         dls_exchange_end(&x);
     }
-    dls_running_end(running);
     subject_clear(&s);
     return result;
 }

@@ -103,6 +103,15 @@ make_callable_types(dls_state *state)
     return state->method_type != NULL && state->kernel_type != NULL ? 0 : -1;
 }
 
+/* 0, or -1 with an exception. */
+static int
+make_device_asker(dls_state *state)
+{
+    static PyMethodDef method = {"_ask_device", dls_device_asker, METH_O, NULL};
+    state->device_asker = PyCFunction_New(&method, NULL);
+    return state->device_asker != NULL ? 0 : -1;
+}
+
 /* Its text is made when it is read, by the state (python/errors). */
 static int
 add_unsupported_error(PyObject *module, dls_state *state)
@@ -139,7 +148,7 @@ module_exec(PyObject *module)
         || add_type(module, &dls_device_spec, &PyTuple_Type, &state->device_type) < 0
         || add_type(module, &dls_producer_spec, NULL, &state->producer_type) < 0
         || add_type(module, &dls_tensor_spec, NULL, &state->tensor_type) < 0
-        || make_callable_types(state) < 0
+        || make_callable_types(state) < 0 || make_device_asker(state) < 0
         || dls_ctable_add(state, state->producer_type, dls_ctables) < 0
         || dls_ctable_add(state, state->tensor_type, dls_ctables) < 0
         || PyModule_AddFunctions(module, dls_public_methods) < 0
@@ -155,9 +164,7 @@ module_exec(PyObject *module)
     bool alone = dls_attach_install(&state->import_number);
     dls_freelists_open(alone);
     state->legacy_flags = state->import_number;
-    dls_loader_watch_forks(dls_running_fork);
-    state->our_method = DLS_FASTCALL(dls_class_dlpack);
-    state->our_get = dls_class_method_get;
+    dls_loader_watch_forks();
     state->find_home = dls_home_find;
     state->module = Py_NewRef(module);
     state->plans = dls_plan_caches_new();

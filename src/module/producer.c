@@ -143,19 +143,17 @@ dlpack_of_author(dls_producer *self, PyObject *const *args, Py_ssize_t n,
 {
     dls_producer author = {.state = self->state, .source = self->source};
     author.plan = dls_plan_share(self->plan);
-    unsigned running = dls_decorated_begin(self->state, self->source, &author.plan,
-                                           false);
-    if (author.plan == NULL) {
+    if (dls_decorated_enter(self->state, self->source, &author.plan, true) < 0) {
         dls_refuse_from_pending(self->state, self->source, DLS_AUTHOR_OFFERS_NOTHING);
+        dls_plan_drop(author.plan);
         return NULL;
     }
     if (dls_question_use(&self->asked)) {
         dls_question_note(&author.asked);
     }
-    PyObject *capsule = running != DLS_NO_CALL
+    PyObject *capsule = !author.plan->is_decorated
                             ? dls_producer_dlpack(&author, args, n, kwnames)
                             : dls_export_producer(&author, args, n, kwnames, NULL);
-    dls_running_end(running);
     if (author.kept != NULL) {
         dls_producer_keep_share(self, author.kept);
     }
@@ -238,15 +236,20 @@ answer_in_full(dls_producer *data)
 }
 
 PyObject *
-dls_producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
+dls_producer_device(dls_producer *data)
 {
-    dls_producer *data = dls_producer_data(self);
     int host = dls_device_is_known_host(data);
     if (host <= 0) {
         return host == 0 ? answer_in_full(data) : NULL;
     }
     dls_question_note(&data->asked);
     return Py_NewRef(data->state->host_device);
+}
+
+PyObject *
+dls_producer_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
+{
+    return dls_producer_device(dls_producer_data(self));
 }
 
 /* A Tensor of the source, on the fast path where that is open. */

@@ -14,10 +14,11 @@ DLS_EXTERN PyType_Spec dls_producer_spec_of_home;
 bool dls_producer_is_type(PyTypeObject *type);
 
 /* The methods of a Producer, which are __dlpack__, __dlpack_device__ and __array__ in
- * Python.  The first needs no object around the data: module/producer_class has
- * none. */
+ * Python.  Where they take the data, they need no object around it:
+ * module/producer_class has none. */
 PyObject *dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                               PyObject *kwnames);
+PyObject *dls_producer_device(dls_producer *data);
 PyObject *dls_producer_dlpack_device(PyObject *self, PyObject *ignored);
 PyObject *dls_producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n,
                              PyObject *kwnames);

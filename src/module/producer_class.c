@@ -3,6 +3,8 @@
  * rest).  __dlpack__ is hot. Tests: tests/core/test_authors.py. */
 #include "module/producer_class.h"
 
+#include <string.h>
+
 #include "abi/dlpack_abi.h"
 #include "exchange/decorated_class.h"
 #include "exchange/device_question.h"
@@ -30,26 +32,25 @@ upgrade_inner(dls_state *state, PyObject *self, const dls_plan *plan, PyObject *
     return producer;
 }
 
-/* A Producer of what the plan says.  Steals the plan, which may be NULL with an
- * exception.  NULL with an exception. */
-static inline PyObject *
-producer_of(dls_state *state, PyObject *self, dls_plan *plan, bool device,
-            unsigned *running)
+/* The Producer of the inner array of that plan; NULL with an exception. */
+static PyObject *
+producer_of_inner(dls_state *state, PyObject *self, const dls_plan *plan)
 {
-    if (plan == NULL) {
-        return NULL;
-    }
-    if (plan->inner == NULL) {
-        *running = dls_running_begin(state, self, plan, device);
-        if (*running != DLS_NO_CALL) {
-            return dls_producer_new(state, self, plan, NULL);
-        }
-        dls_plan_drop(plan);
-        return NULL;
-    }
     PyObject *inner = dls_inner_get(state, self, plan);
     PyObject *producer = inner != NULL ? upgrade_inner(state, self, plan, inner) : NULL;
     Py_XDECREF(inner);
+    return producer;
+}
+
+/* A Producer of what our method of the object says.  NULL with an exception. */
+static PyObject *
+producer_of(dls_state *state, PyObject *self, PyObject *method)
+{
+    dls_plan *plan = dls_method_plan(state, method, self);
+    if (plan == NULL || plan->inner == NULL) {
+        return plan != NULL ? dls_producer_new(state, self, plan, NULL) : NULL;
+    }
+    PyObject *producer = producer_of_inner(state, self, plan);
     dls_plan_drop(plan);
     return producer;
 }
@@ -72,29 +73,25 @@ hold_state(PyObject **type)
 }
 
 int
-dls_class_enter(dls_class_call *call, PyObject *self, const PyTypeObject *entered,
-                bool device)
+dls_class_enter(dls_class_call *call, PyObject *self)
 {
-    *call = (dls_class_call){.running = DLS_NO_CALL};
+    *call = (dls_class_call){.producer = NULL};
     dls_state *state = hold_state(&call->type);
     if (state == NULL) {
         return -1;
     }
-    if (device || dls_object_has_our_method(state, self)) {
-        dls_plan *plan = dls_decorated_plan(state, self, entered, device);
-        call->producer = producer_of(state, self, plan, device, &call->running);
-    }
-    else {
-        /* It has another one by now. */
-        call->producer = dls_upgrade_into(state, state->producer_type, self, NULL);
-    }
+    PyObject *method = dls_method_of(state, self);
+    /* It may have another one by now. */
+    call->producer = method != NULL
+                         ? producer_of(state, self, method)
+                         : dls_upgrade_into(state, state->producer_type, self, NULL);
+    Py_XDECREF(method);
     return call->producer != NULL ? 0 : -1;
 }
 
 void
 dls_class_leave(dls_class_call *call)
 {
-    dls_running_end(call->running);
     Py_XDECREF(call->producer);
     Py_XDECREF(call->type);
 }
@@ -160,24 +157,9 @@ export_inner(dls_state *state, PyObject *self, dls_plan *plan,
     return capsule;
 }
 
-/* Export by the author's own methods, which may call ours.  Steals the plan. */
-static inline PyObject *
-export_authored(dls_state *state, PyObject *self, dls_plan *plan,
-                const call_arguments *call)
-{
-    unsigned running = dls_running_begin(state, self, plan, false);
-    if (running == DLS_NO_CALL) {
-        dls_plan_drop(plan);
-        return NULL;
-    }
-    PyObject *capsule = export_source(state, self, plan, call);
-    dls_running_end(running);
-    return capsule;
-}
-
-PyObject *
-dls_class_dlpack(PyObject *self, PyTypeObject *entered, PyObject *const *args,
-                 Py_ssize_t n, PyObject *kwnames)
+static PyObject *
+class_dlpack(PyObject *self, PyObject *method, PyObject *const *args, Py_ssize_t n,
+             PyObject *kwnames)
 {
     PyObject *type, *capsule = NULL;
     call_arguments call = {args, n, kwnames, dls_decorated_was_asked(self)};
@@ -185,49 +167,76 @@ dls_class_dlpack(PyObject *self, PyTypeObject *entered, PyObject *const *args,
     if (state == NULL) {
         return NULL;
     }
-    /* If no call runs, the plan is usually known. */
-    dls_plan *plan = dls_running == 0 ? dls_plan_known_authored(state, self) : NULL;
-    if (plan == NULL || plan->place.first != entered) {
-        dls_plan_drop(plan);
-        plan = dls_decorated_plan(state, self, entered, false);
-    }
-    /* A question to another __dlpack_device__ of the class was not seen here. */
+    dls_plan *plan = dls_method_plan(state, method, self);
     call.asked |= plan != NULL && plan->hides_question;
     if (plan != NULL && plan->inner != NULL) {
         capsule = export_inner(state, self, plan, &call);
     }
     else if (plan != NULL) {
-        capsule = export_authored(state, self, plan, &call);
+        capsule = export_source(state, self, plan, &call);
     }
     Py_DECREF(type);
     return capsule;
 }
 
+/* The answer of the plan (stolen), which learns where the objects lie. */
 static PyObject *
-class_dlpack_device(PyObject *self, PyTypeObject *entered, PyObject *const *args,
+answer_of(dls_state *state, PyObject *self, dls_plan *plan)
+{
+    dls_producer data = {.state = state, .source = self, .plan = plan};
+    PyObject *device = dls_producer_device(&data);
+    if (device == state->host_device) {
+        dls_plan_learn_form(plan, 0);
+    }
+    else if (device != NULL) {
+        dls_plan_leave_host(plan, true);
+    }
+    dls_plan_drop(plan);
+    return device;
+}
+
+/* The answer of the inner array.  Steals the plan. */
+static PyObject *
+answer_of_inner(dls_state *state, PyObject *self, dls_plan *plan)
+{
+    PyObject *producer = producer_of_inner(state, self, plan), *device = NULL;
+    if (producer != NULL) {
+        device = dls_producer_dlpack_device(producer, NULL);
+        Py_DECREF(producer);
+    }
+    dls_plan_drop(plan);
+    return device;
+}
+
+static PyObject *
+class_dlpack_device(PyObject *self, PyObject *method, PyObject *const *args,
                     Py_ssize_t n, PyObject *kwnames)
 {
     (void)args;
     if (n != 0 || (kwnames != NULL && PyTuple_Size(kwnames) != 0)) {
         return PyErr_Format(PyExc_TypeError, "__dlpack_device__() takes no arguments");
     }
-    dls_class_call call;
-    PyObject *device = NULL;
-    if (dls_class_enter(&call, self, entered, true) == 0) {
-        device = dls_producer_dlpack_device(call.producer, NULL);
+    PyObject *type, *device = NULL;
+    dls_state *state = hold_state(&type);
+    if (state == NULL) {
+        return NULL;
     }
-    dls_class_leave(&call);
+    dls_plan *plan = dls_method_device_plan(state, method, self);
+    if (plan != NULL) {
+        device = (plan->inner == NULL ? answer_of : answer_of_inner)(state, self, plan);
+    }
+    Py_DECREF(type);
     dls_decorated_note_question(self);
     return device;
 }
 
 static PyObject *
-class_array(PyObject *self, PyTypeObject *DLS_UNUSED(entered), PyObject *const *args,
+class_array(PyObject *self, PyObject *DLS_UNUSED(method), PyObject *const *args,
             Py_ssize_t n, PyObject *kwnames)
 {
     dls_class_call call;
     PyObject *array = NULL;
-    if (dls_class_enter(&call, self, NULL, false) == 0) {
+    if (dls_class_enter(&call, self) == 0) {
         array = dls_producer_array(call.producer, args, n, kwnames);
     }
     dls_class_leave(&call);
@@ -236,35 +245,33 @@ class_array(PyObject *self, PyTypeObject *DLS_UNUSED(entered), PyObject *const *
 
 /* --- the attributes ------------------------------------------------------- */
 
-enum { WITH_CLASS = METH_METHOD | METH_FASTCALL | METH_KEYWORDS };
+/* Their functions get the method in the place of the class that METH_METHOD passes. */
+enum { WITH_METHOD = METH_METHOD | METH_FASTCALL | METH_KEYWORDS };
 
-static PyMethodDef methods[] = {DLS_DLPACK_METHODS(dls_class_dlpack, WITH_CLASS,
-                                                   class_dlpack_device, WITH_CLASS,
-                                                   class_array, WITH_CLASS)};
+static PyMethodDef methods[] = {DLS_DLPACK_METHODS(class_dlpack, WITH_METHOD,
+                                                   class_dlpack_device, WITH_METHOD,
+                                                   class_array, WITH_METHOD)};
 
-/* The methods for one class, which take objects of that class alone.  A copy of the
- * class needs methods of its own. */
+/* The method of that name for one class, which takes objects of that class alone.  A
+ * copy of the class needs methods of its own. */
 static PyObject *
-class_methods(PyObject *module, PyObject *cls)
+class_method(PyObject *module, PyObject *args)
 {
-    dls_state *state = dls_state_of(module);
-    if (!PyType_Check(cls)) {
-        return PyErr_Format(PyExc_TypeError, "a class is needed, not %R", cls);
+    PyObject *cls, *own, *inner;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "O!sOO", &PyType_Type, &cls, &name, &own, &inner)) {
+        return NULL;
     }
-    PyObject *made = PyDict_New();
-    for (size_t i = 0; made != NULL && i < Py_ARRAY_LENGTH(methods); i++) {
-        PyObject *method = dls_class_method_new(state, (PyTypeObject *)cls,
-                                                &methods[i]);
-        if (method == NULL
-            || PyDict_SetItemString(made, methods[i].ml_name, method) < 0) {
-            Py_CLEAR(made);
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(methods); i++) {
+        if (strcmp(methods[i].ml_name, name) == 0) {
+            return dls_method_new(dls_state_of(module), (PyTypeObject *)cls,
+                                  &methods[i], own, inner);
         }
-        Py_XDECREF(method);
     }
-    return made;
+    return PyErr_Format(PyExc_ValueError, "dlshim puts no %s on classes", name);
 }
 
 PyMethodDef dls_class_functions[] = {
-    {"_class_methods", class_methods, METH_O, NULL},
+    {"_class_method", class_method, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

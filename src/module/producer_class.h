@@ -12,20 +12,12 @@
 typedef struct {
     PyObject *producer; /* a Producer, to be asked; strong */
     PyObject *type;     /* Tensor: keeps the state while foreign code runs */
-    unsigned running;   /* the number of the running call, or DLS_NO_CALL */
 } dls_class_call;
 
-/* Begin a call with this object of any class, by the method of the class `entered`, as
- * dls_decorated_plan has it; device: to ask for its device.  0, or -1 with an
- * exception.  dls_class_leave ends it in both cases. */
-int dls_class_enter(dls_class_call *call, PyObject *self, const PyTypeObject *entered,
-                    bool device);
+/* Begin a call with this object of any class, by the __dlpack__ that it shows.  0, or
+ * -1 with an exception.  dls_class_leave ends it in both cases. */
+int dls_class_enter(dls_class_call *call, PyObject *self);
 void dls_class_leave(dls_class_call *call);
 
-/* The __dlpack__ that is put on classes; also known as state->our_method. */
-DLS_EXTERN PyObject *dls_class_dlpack(PyObject *self, PyTypeObject *entered,
-                                      PyObject *const *args, Py_ssize_t n,
-                                      PyObject *kwnames);
-
-/* For shim/decorator.py: _class_methods(cls). */
+/* For shim/decorator.py: _class_method(cls, name, own, inner). */
 DLS_EXTERN PyMethodDef dls_class_functions[]; /* ends with {NULL} */

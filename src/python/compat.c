@@ -171,6 +171,17 @@ fallback_PyType_Freeze(PyTypeObject *DLS_UNUSED(type))
     return 0;
 }
 
+static PyObject *
+fallback_PyMethod_New(PyObject *function, PyObject *self)
+{
+    PyObject *types = PyImport_ImportModule("types");
+    PyObject *bound = types != NULL ? PyObject_CallMethod(types, "MethodType", "OO",
+                                                          function, self)
+                                    : NULL;
+    Py_XDECREF(types);
+    return bound;
+}
+
 /* The thread's state is unknown, so attach.c takes the thread for one that is not
  * attached. */
 static PyThreadState *

@@ -59,10 +59,10 @@ typedef Py_buffer dls_buffer;
 #undef PyObject_Vectorcall
 #undef PyGILState_Check
 
-/* Functions that joined the limited API after the floor, or were first exported after
- * it.  Each is found by symbol at import, has a first and a last version, and a
- * fallback with the same contract (compat.c).  X(result, name, parameters, first
- * version whose symbol we use, last version or 0) */
+/* Functions that joined the limited API after the floor, were first exported after it,
+ * or are in no limited API but have never changed.  Each is found by symbol at import,
+ * has a first and a last version, and a fallback with the same contract (compat.c).
+ * X(result, name, parameters, first version whose symbol we use, last version or 0) */
 #define DLS_COMPAT_LIST(X)                                                             \
     X(PyObject *, PyObject_VectorcallMethod,                                           \
       (PyObject * name, PyObject *const *args, size_t nargsf, PyObject *kwnames),      \
@@ -80,6 +80,7 @@ typedef Py_buffer dls_buffer;
       (PyObject * obj, PyObject * name, PyObject * *result), 0x030a, 0x030c)           \
     X(PyObject *, PyWeakref_GetObject, (PyObject * reference), 0x0300, 0)              \
     X(int, PyType_Freeze, (PyTypeObject * type), 0x030e, 0)                            \
+    X(PyObject *, PyMethod_New, (PyObject * function, PyObject * self), 0x0300, 0)     \
     X(PyThreadState *, PyThreadState_GetUnchecked, (void), 0x030d, 0)                  \
     X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)            \
     X(int, PyGILState_Check, (void), 0x0304, 0x030b) DLS_COMPAT_ABI3T(X)

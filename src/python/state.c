@@ -155,6 +155,7 @@ dls_state_new(PyObject *module)
     X(readonly_warning)         \
     X(asked_version)            \
     X(host_device)              \
+    X(device_asker)             \
     X(minus_one)                \
     X(zero)                     \
     X(one)                      \

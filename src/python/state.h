@@ -116,7 +116,8 @@ typedef enum {
     X(sycl_queue, "sycl_queue")                                 \
     X(handle, "handle")                                         \
     X(wait, "wait")                                             \
-    X(greenlet, "greenlet")
+    X(func, "__func__")                                         \
+    X(self, "__self__")
 
 enum {
 #define DLS_NAME_COUNT(member, text) DLS_NAME_INDEX_##member,
@@ -141,7 +142,7 @@ typedef struct dls_home {
  *
  *   identity   never NULL and never changed, from the end of dls_state_new (names,
  *              constants, errors) or of module_exec (types, own_table,
- *              our_method) until dls_state_free.
+ *              device_asker) until dls_state_free.
  *   memo       any object in it may be NULL at any time (python/memo.h).
  *   learned    numbers that are found out once.
  *   module     `plans` and `tensor_plan` are not NULL after module_exec, until
@@ -184,9 +185,8 @@ typedef struct dls_state {
     /* Of shim/habits.py, for types/library: the function `of`, and tuples. */
     PyObject *habits_of, *who, *periods, *sycl_copies;
     const void *own_table; /* dlshim's C table: never a way in (N2) */
-    /* The __dlpack__ that dlshim.producer puts on classes, and the __get__ of it. */
-    PyCFunction our_method;
-    descrgetfunc our_get;
+    /* Asks our __dlpack_device__ of an object for dlshim (exchange/decorated_class). */
+    PyObject *device_asker;
     /* For dls_plan_home: finds the home of a type (module/homes). */
     PyTypeObject *(*find_home)(struct dls_state *state, struct dls_plan *plan,
                                PyTypeObject *type);
@@ -198,9 +198,7 @@ typedef struct dls_state {
     DLS_ATOMIC(int) gil_deleters;
     /* DLS_HOLD_* of each legacy tensor on the host, as it follows from gil_deleters. */
     DLS_ATOMIC(uint32_t) legacy_hold;
-    uint32_t import_number; /* in the flags of each hold (core/hold.h) */
-    /* How many modules there were when no greenlet was among them; 0: not known. */
-    DLS_ATOMIC(Py_ssize_t) without_greenlet;
+    uint32_t import_number;            /* in the flags of each hold (core/hold.h) */
     DLS_ATOMIC(bool) tracks;           /* dlshim.track() is on (export/export) */
     DLS_ATOMIC(uint32_t) legacy_flags; /* both */
 

@@ -9,6 +9,7 @@
 #include "python/errors.h"
 #include "python/py.h"
 #include "python/state.h"
+#include "types/authored.h"
 #include "types/library.h"
 
 /* --- class attributes ----------------------------------------------------- */
@@ -25,9 +26,8 @@ is_a(PyObject *value, const char *name)
     return found;
 }
 
-/* Is the class attribute a plain method? */
-static bool
-is_method(PyObject *value)
+bool
+dls_is_plain_method(PyObject *value)
 {
     return is_a(value, "function") || is_a(value, "cython_function_or_method")
            || is_a(value, "method_descriptor");
@@ -45,7 +45,8 @@ is_static(PyTypeObject *type)
 static PyObject *
 method_lasting(PyTypeObject *type, PyObject *value)
 {
-    if (dls_python_version() < 0x030b || !is_static(type) || !is_method(value)) {
+    if (dls_python_version() < 0x030b || !is_static(type)
+        || !dls_is_plain_method(value)) {
         return NULL;
     }
     return Py_NewRef(value);
@@ -125,6 +126,20 @@ typedef struct {
     bool is_ours;                 /* dlshim.producer has put __dlpack__ there */
 } search;
 
+int
+dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **value)
+{
+    PyObject *dict = PyObject_GetAttr(cls, state->names.dict);
+    /* Asking first is cheaper than a KeyError. */
+    int has = dict != NULL ? PySequence_Contains(dict, name) : -1;
+    if (has > 0) {
+        *value = PyObject_GetItem(dict, name);
+        has = *value != NULL ? 1 : -1;
+    }
+    Py_XDECREF(dict);
+    return has;
+}
+
 /* Position of the first class from `start` on whose own dict has `name`, and in *value
  * its value, a new reference. */
 static Py_ssize_t
@@ -132,15 +147,7 @@ find_from(const search *s, Py_ssize_t start, PyObject *name, PyObject **value)
 {
     Py_ssize_t n = PyTuple_Size(s->mro);
     for (Py_ssize_t i = start; i < n; i++) {
-        PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(s->mro, i),
-                                          s->state->names.dict);
-        /* Asking first is cheaper than a KeyError. */
-        int has = dict != NULL ? PySequence_Contains(dict, name) : -1;
-        if (has > 0) {
-            *value = PyObject_GetItem(dict, name);
-            has = *value != NULL ? 1 : -1;
-        }
-        Py_XDECREF(dict);
+        int has = dls_class_member(s->state, PyTuple_GetItem(s->mro, i), name, value);
         if (has != 0) {
             return has > 0 ? i : FAILED;
         }
@@ -161,27 +168,12 @@ method_of_all(PyTypeObject *type, PyObject *value)
     return type_has_dict(type) ? NULL : method_lasting(type, value);
 }
 
-/* Has dlshim.producer put this method on a class of the object? */
-static bool
-is_ours(const dls_state *state, PyObject *obj, PyObject *value)
-{
-    void *get = PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
-    PyObject *method = (descrgetfunc)(uintptr_t)get == state->our_get
-                           ? state->our_get(value, obj, NULL)
-                           : NULL;
-    bool ours = method != NULL && PyCFunction_Check(method)
-                && PyCFunction_GetFunction(method) == state->our_method;
-    Py_XDECREF(method);
-    PyErr_Clear(); /* a method of another class was put on this one */
-    return ours;
-}
-
 /* A method of the author's: a name by which it is looked up, or a function.  True:
  * there is one. */
 static bool
 take_authored(PyObject *value, PyObject **name, PyObject **method)
 {
-    bool found = value != NULL && value != Py_None;
+    bool found = value != NULL;
     if (found) {
         Py_CLEAR(*name);
         *(PyUnicode_Check(value) ? name : method) = Py_NewRef(value);
@@ -192,7 +184,7 @@ take_authored(PyObject *value, PyObject **name, PyObject **method)
 /* The protocols that are attributes.  None as a class attribute is Python's word for
  * "not offered". */
 static int
-find_protocols(search *s, PyObject *obj)
+find_protocols(search *s)
 {
     dls_plan *plan = s->plan;
     for (int i = 0; i < DLS_PROTOCOL_COUNT; i++) {
@@ -204,7 +196,7 @@ find_protocols(search *s, PyObject *obj)
         if (s->authored != NULL && i == DLS_PROTOCOL_DLPACK) {
             if (take_authored(s->authored->dlpack, &plan->name, &plan->method)) {
                 plan->offers |= 1u << i;
-                s->dlpack_at = s->authored->place.next - 1;
+                s->dlpack_at = s->authored->at;
             }
             continue;
         }
@@ -217,7 +209,7 @@ find_protocols(search *s, PyObject *obj)
         if (offered && i == DLS_PROTOCOL_DLPACK) {
             s->dlpack_at = at;
             plan->method = method_of_all(plan->type, value);
-            s->is_ours = is_ours(s->state, obj, value);
+            s->is_ours = dls_method_fits(s->state, value, plan->type);
         }
         Py_XDECREF(value);
     }
@@ -501,35 +493,35 @@ dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan, PyObject *obj
 static void
 take_inner(dls_plan *plan, const dls_authored *authored)
 {
-    if (authored->inner != Py_None) {
+    if (authored->inner != NULL) {
         plan->inner = Py_NewRef(authored->inner);
-        plan->inner_is_called = authored->inner_is_called != 0;
+        plan->inner_is_called = authored->inner_is_called;
     }
 }
 
-/* For a class changed by dlshim.producer: plan the author's own methods, or the inner
- * array, which dlshim's functions ask.  The plan is kept with the plans of instances,
- * so that the hot dls_plan_known never sees it.  If the author answers no device
- * question, it is not put: we would have to export to answer it. */
+/* For a class changed by dlshim.producer: is there an inner array, which dlshim's
+ * functions ask?  The plan is kept with the plans of instances, so that the hot
+ * dls_plan_known never sees it.  If the author answers no device question, it is not
+ * put: we would have to export to answer it. */
 static int
-find_behind_ours(dls_state *state, PyObject *obj, dls_plan *plan)
+find_behind_ours(search *s)
 {
+    dls_plan *plan = s->plan;
     dls_authored authored;
-    if (dls_authored_find(state, obj, NULL, false, 0, 0, &authored) < 0) {
+    if (dls_authored_find(s->state, plan->type, s->mro, NULL, &authored) < 0) {
         return -1;
     }
     take_inner(plan, &authored);
     plan->on_instance = plan->is_decorated = true;
-    if (authored.dlpack != Py_None && authored.device == Py_None) {
+    if (authored.dlpack != NULL && authored.device == NULL) {
         plan->has_device = false;
     }
-    Py_DECREF(authored.owner);
+    dls_authored_clear(&authored);
     return 0;
 }
 
 static int
-find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
-             const dls_authored *authored)
+find_in_type(dls_state *state, dls_plan *plan, const dls_authored *authored)
 {
     PyObject *mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
     search s = {.state = state,
@@ -541,11 +533,11 @@ find_in_type(dls_state *state, PyObject *obj, dls_plan *plan,
                 .table_at = NOWHERE};
     bool found = false;
     if (mro != NULL && PyTuple_Check(mro)) {
-        found = find_protocols(&s, obj) == 0 && find_library(&s) == 0
+        found = find_protocols(&s) == 0 && find_library(&s) == 0
                 && find_no_column(&s) == 0 && find_element_type(&s) == 0
                 && find_device(&s) == 0 && find_lasting(&s) == 0
                 && find_ctable(&s) == 0;
-        found = found && (!s.is_ours || find_behind_ours(state, obj, plan) == 0);
+        found = found && (!s.is_ours || find_behind_ours(&s) == 0);
     }
     else if (mro != NULL) {
         PyErr_Format(PyExc_TypeError, "type.__mro__ is not a tuple");
@@ -660,34 +652,6 @@ dls_offers_nothing_still(dls_state *state, const dls_plan *plan, PyObject *obj)
     return got == 0;
 }
 
-/* --- what the author of a decorated class wrote --------------------------- */
-
-int
-dls_authored_find(dls_state *state, PyObject *obj, const PyTypeObject *entered,
-                  bool device, Py_ssize_t next, Py_ssize_t device_next,
-                  dls_authored *authored)
-{
-    PyObject *first, *device_first;
-    PyObject *found = dls_in_python_with(
-        state, DLS_IN_DECORATOR, "authored", "(OONnn)", obj,
-        entered != NULL ? (PyObject *)(uintptr_t)entered : Py_None,
-        PyBool_FromLong(device), next, device_next);
-    authored->owner = found;
-    if (found != NULL
-        && PyArg_ParseTuple(found, "OppOOnnOO", &authored->inner,
-                            &authored->inner_is_called, &authored->hides_question,
-                            &authored->dlpack, &authored->device, &authored->place.next,
-                            &authored->device_place.next, &first, &device_first)) {
-        authored->place.first = first != Py_None ? (PyTypeObject *)first : NULL;
-        authored->device_place.first = device_first != Py_None
-                                           ? (PyTypeObject *)device_first
-                                           : NULL;
-        return 0;
-    }
-    Py_XDECREF(found);
-    return -1;
-}
-
 /* --- plans ---------------------------------------------------------------- */
 
 /* What dls_plan_new_authored gives, but a plan that offers nothing is returned. */
@@ -701,14 +665,15 @@ plan_look(dls_state *state, PyObject *obj, const dls_authored *authored,
     }
     if (authored != NULL) {
         plan->hides_question = authored->hides_question;
-        plan->place = authored->place;
-        plan->device_place = authored->device_place;
+        plan->forwards = authored->forwards;
+        plan->seen_on = Py_XNewRef(authored->seen_on);
+        plan->seen = Py_XNewRef(authored->seen);
     }
-    if (authored != NULL && authored->inner != Py_None) {
+    if (authored != NULL && (authored->inner != NULL || authored->forwards)) {
         take_inner(plan, authored);
         return plan;
     }
-    if (find_in_type(state, obj, plan, authored) == 0
+    if (find_in_type(state, plan, authored) == 0
         && find_in_object(state, obj, plan, authored != NULL) == 0) {
         assert(plan->offers == 0 || dls_plan_check(plan));
         return plan;
@@ -733,7 +698,7 @@ dls_plan_new_authored(dls_state *state, PyObject *obj, const dls_authored *autho
                       PyTypeObject *type)
 {
     dls_plan *plan = plan_look(state, obj, authored, type);
-    if (plan == NULL || plan->offers != 0 || plan->inner != NULL) {
+    if (plan == NULL || plan->offers != 0 || plan->inner != NULL || plan->forwards) {
         return plan;
     }
     dls_refuse_unsupported(state, obj, authored != NULL);

@@ -9,32 +9,22 @@
  * UnsupportedObjectError when the object offers no protocol, or with the exception of a
  * look-up. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
-/* The methods that the author of a class changed by dlshim.producer wrote: `authored`
- * in shim/decorator.py.  dlpack, device: each NULL or None, the name of a method, or a
- * function.  The members are borrowed from `owner`. */
-typedef struct {
-    PyObject *owner; /* strong */
-    PyObject
-        *inner; /* the name of the attribute or method with an inner array, or None */
-    int inner_is_called;
-    int hides_question; /* the class has a __dlpack_device__ that is not ours */
-    PyObject *dlpack, *device;
-    dls_authored_place place, device_place;
-} dls_authored;
-/* Find that, for a call of the method of the class `entered`: __dlpack_device__ if
- * device, else __dlpack__.  &PyBaseObject_Type: the method of the first class that has
- * ours.  NULL: dlshim asks, and passes over the methods that run.  next, device_next:
- * the places in the MRO after those, or 0.  0, or -1 with an exception. */
-int dls_authored_find(dls_state *state, PyObject *obj, const PyTypeObject *entered,
-                      bool device, Py_ssize_t next, Py_ssize_t device_next,
-                      dls_authored *authored);
 /* The same as dls_plan_new, but without the methods that dlshim.producer has put on the
  * class: they would lead back to dlshim.  If there is an inner array, nothing is looked
  * at.  authored NULL: as dls_plan_new.  type: that of obj, owned by the caller until
  * the plan is kept, because an attribute that is looked at may give the object another
  * class. */
+struct dls_authored; /* types/authored.h */
 dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
-                                const dls_authored *authored, PyTypeObject *type);
+                                const struct dls_authored *authored,
+                                PyTypeObject *type);
+
+/* The member of that name in the class's own dict: 1 = *value, a new reference; 0 =
+ * none; -1 = exception. */
+int dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **value);
+/* Is the class attribute a plain method: a function, in Python or in C, that gets the
+ * object as its first argument? */
+bool dls_is_plain_method(PyObject *value);
 
 /* Does the class of the plan, which is that of obj, show another C table now than when
  * it was met?  Libraries replace theirs at run time (TileLang that of torch), and give

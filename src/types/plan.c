@@ -209,6 +209,8 @@ dls_plan_end(dls_plan *plan)
     Py_XDECREF(plan->device_method);
     Py_XDECREF(plan->name);
     Py_XDECREF(plan->device_name);
+    Py_XDECREF(plan->seen_on);
+    Py_XDECREF(plan->seen);
     Py_XDECREF(plan->inner);
     Py_XDECREF(plan->is_neg);
     Py_XDECREF(plan->plain_calls);

@@ -121,15 +121,6 @@ dls_getter_read(const dls_getter *getter, PyObject *obj)
     return getter->get(getter->descriptor, obj, (PyObject *)Py_TYPE(obj));
 }
 
-/* Where an object of a class that dlshim.producer changed is asked. */
-typedef struct {
-    /* The first class of the MRO that has our method, where the author's method is
-     * asked by calls of that one: an address to compare with.  NULL: there is none, or
-     * a class before it has another method. */
-    const PyTypeObject *first;
-    Py_ssize_t next; /* the place in the MRO after the class whose method is asked */
-} dls_authored_place;
-
 /* Without the GIL: the part of a plan's count that the threads of one slot have made,
  * twice, plus 1 while it is closed.  It may be negative: another thread drops. */
 #ifdef DLS_FREE_THREADED
@@ -164,12 +155,18 @@ typedef struct dls_plan {
      * and whose instances have no attributes of their own: called without a look-up.
      * Strong, or NULL. */
     PyObject *method, *device_method;
-    /* The names by which the two are looked up otherwise: strong.  A class that
-     * dlshim.producer changed keeps its author's methods under names of their own.
-     * `name` is NULL if `method` is one that super() leads to. */
+    /* The names by which the two are looked up otherwise: strong.  NULL: `method` (or
+     * `device_method`) is a function that the author of a decorated class wrote, and is
+     * called always. */
     PyObject *name, *device_name;
-    dls_authored_place place, device_place;
-    /* The attribute of such a class that has its inner array, or the method that
+    /* The object for which such a function was called last: only a hint, because other
+     * threads and greenlets call it meanwhile.  An address to compare with; NULL: none
+     * is called. */
+    DLS_ATOMIC(const PyObject *) serves;
+    /* Where such a function is a base's: that class, and what it showed under the name
+     * when the plan was made.  A base may get another one.  Strong, or NULL. */
+    PyObject *seen_on, *seen;
+    /* The attribute of a decorated class that has its inner array, or the method that
      * returns it (inner_is_called).  The other members of the plan serve objects whose
      * __dlpack__ is another one by now.  Strong, or NULL. */
     PyObject *inner;
@@ -198,6 +195,7 @@ typedef struct dls_plan {
     bool hides_question; /* ... but the class has another __dlpack_device__ by now (N9)
                           */
     bool inner_is_called;
+    bool forwards; /* `seen` is our method of a base, which has a plan of its own */
     /* Of a plan that offers nothing: it may be kept in the cache, and what was looked
      * at need never be looked at again, because nothing of it can change. */
     bool keeps_refusal, lasts;
@@ -248,6 +246,17 @@ static inline bool
 dls_plan_is_tensor(const dls_plan *plan)
 {
     return dls_plan_offers(plan, DLS_PROTOCOL_TENSOR);
+}
+
+/* A function of the plan's author is called for this object, or no more (NULL, or what
+ * it was called for before, which is returned). */
+static inline const PyObject *
+dls_plan_serve(const dls_plan *plan, const PyObject *obj)
+{
+    dls_plan *hint = (dls_plan *)(uintptr_t)plan;
+    const PyObject *before = hint->serves;
+    hint->serves = obj;
+    return before;
 }
 
 /* The facts learned so far, read once. */

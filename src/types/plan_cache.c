@@ -58,10 +58,10 @@ static void
 entries_free(dls_plan_entry *entries, size_t size)
 {
 #ifdef DLS_FREE_THREADED
-    for (void *before; size > FIRST_SIZE; size /= 2) {
-        before = entries[size].reference;
+    for (void *before = entries[size].reference; before != NULL; size /= 2) {
         dls_free(entries);
         entries = before;
+        before = entries[size / 2].reference;
     }
 #else
     (void)size;
@@ -69,11 +69,10 @@ entries_free(dls_plan_entry *entries, size_t size)
     dls_free(entries);
 }
 
-/* 0, or -1 with MemoryError. */
-static int
-cache_init(dls_plan_cache *cache)
+int
+dls_plan_cache_init(dls_plan_cache *cache, size_t size)
 {
-    *cache = (dls_plan_cache){.entries = entries_new(FIRST_SIZE), .size = FIRST_SIZE};
+    *cache = (dls_plan_cache){.entries = entries_new(size), .size = size};
     return cache->entries != NULL ? 0 : -1;
 }
 
@@ -121,8 +120,8 @@ cache_clear(dls_plan_cache *cache)
     }
 }
 
-static void
-cache_free(dls_plan_cache *cache)
+void
+dls_plan_cache_free(dls_plan_cache *cache)
 {
     if (cache->entries != NULL) {
         cache_clear(cache);
@@ -130,8 +129,8 @@ cache_free(dls_plan_cache *cache)
     }
 }
 
-static int
-cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
+int
+dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
 {
     for (size_t i = 0; i < cache->size; i++) {
         Py_VISIT(cache->entries[i].reference);
@@ -139,8 +138,9 @@ cache_visit(dls_plan_cache *cache, visitproc visit, void *arg)
     return 0;
 }
 
-static void
-cache_forget(dls_plan_cache *cache, const PyTypeObject *type, PyObject *reference)
+void
+dls_plan_cache_forget(dls_plan_cache *cache, const PyTypeObject *type,
+                      PyObject *reference)
 {
     dls_plan_entry taken = {NULL, NULL, NULL};
     DLS_LOCK_STATE();
@@ -159,9 +159,8 @@ forget(PyObject *about, PyObject *reference)
 {
     dls_plan_caches *plans = dls_state_of(PyTuple_GetItem(about, 0))->plans;
     const PyTypeObject *type = PyLong_AsVoidPtr(PyTuple_GetItem(about, 1));
-    cache_forget(&plans->of_types, type, reference);
-    cache_forget(&plans->of_instances, type, reference);
-    cache_forget(&plans->as_authored, type, reference);
+    dls_plan_cache_forget(&plans->of_types, type, reference);
+    dls_plan_cache_forget(&plans->of_instances, type, reference);
     Py_RETURN_NONE;
 }
 
@@ -169,10 +168,10 @@ static PyMethodDef forget_method = {"_forget", forget, METH_O, NULL};
 
 /* A weak reference to the type, whose end empties its entry; NULL with an exception. */
 static PyObject *
-reference_new(PyObject *module, PyTypeObject *type)
+reference_new(PyObject *keeper, PyTypeObject *type, PyMethodDef *function)
 {
-    PyObject *about = Py_BuildValue("(ON)", module, PyLong_FromVoidPtr(type));
-    PyObject *callback = about != NULL ? PyCFunction_New(&forget_method, about) : NULL;
+    PyObject *about = Py_BuildValue("(ON)", keeper, PyLong_FromVoidPtr(type));
+    PyObject *callback = about != NULL ? PyCFunction_New(function, about) : NULL;
     PyObject *reference = callback != NULL
                               ? PyWeakref_NewRef((PyObject *)type, callback)
                               : NULL;
@@ -181,8 +180,7 @@ reference_new(PyObject *module, PyTypeObject *type)
     return reference;
 }
 
-/* --- the three ----------------------------------------------------------------------
- */
+/* --- the two ------------------------------------------------------------------- */
 
 dls_plan_caches *
 dls_plan_caches_new(void)
@@ -193,8 +191,8 @@ dls_plan_caches_new(void)
         return NULL;
     }
     *plans = (dls_plan_caches){.of_types = {.entries = NULL}};
-    if (cache_init(&plans->of_types) < 0 || cache_init(&plans->of_instances) < 0
-        || cache_init(&plans->as_authored) < 0) {
+    if (dls_plan_cache_init(&plans->of_types, FIRST_SIZE) < 0
+        || dls_plan_cache_init(&plans->of_instances, FIRST_SIZE) < 0) {
         dls_plan_caches_free(plans);
         return NULL;
     }
@@ -206,16 +204,14 @@ dls_plan_caches_clear(dls_plan_caches *plans)
 {
     cache_clear(&plans->of_types);
     cache_clear(&plans->of_instances);
-    cache_clear(&plans->as_authored);
 }
 
 void
 dls_plan_caches_free(dls_plan_caches *plans)
 {
     if (plans != NULL) {
-        cache_free(&plans->of_types);
-        cache_free(&plans->of_instances);
-        cache_free(&plans->as_authored);
+        dls_plan_cache_free(&plans->of_types);
+        dls_plan_cache_free(&plans->of_instances);
         dls_free(plans);
     }
 }
@@ -223,9 +219,8 @@ dls_plan_caches_free(dls_plan_caches *plans)
 int
 dls_plan_caches_visit(dls_plan_caches *plans, visitproc visit, void *arg)
 {
-    int stop = cache_visit(&plans->of_types, visit, arg);
-    stop = stop == 0 ? cache_visit(&plans->of_instances, visit, arg) : stop;
-    return stop == 0 ? cache_visit(&plans->as_authored, visit, arg) : stop;
+    int stop = dls_plan_cache_visit(&plans->of_types, visit, arg);
+    return stop != 0 ? stop : dls_plan_cache_visit(&plans->of_instances, visit, arg);
 }
 
 /* --- adding
@@ -286,19 +281,11 @@ entry_put(dls_plan_cache *cache, const dls_plan_entry *entry)
     return true;
 }
 
-/* Takes a count of its own.  The caller owns the type.  1: the cache keeps the plan; 0:
- * it does not, because it has another of the type, or because the module was emptied
- * (state.h); -1: an exception. */
-static int
-cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
+int
+dls_plan_cache_keep(dls_plan_cache *cache, dls_plan *plan, PyObject *keeper,
+                    PyMethodDef *function)
 {
-    PyObject *module = dls_state_borrow(&state->module);
-    if (module == NULL) {
-        return 0; /* the module was emptied (state.h): the plan would never be taken out
-                   */
-    }
-    PyObject *reference = reference_new(module, plan->type);
-    dls_let_go(module);
+    PyObject *reference = reference_new(keeper, plan->type, function);
     if (reference == NULL) {
         return -1;
     }
@@ -320,9 +307,20 @@ cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
     return room ? put : -1;
 }
 
-/* Take the plan out of the cache, if it is there.  It fits no type any more. */
-static void
-cache_retire(dls_plan_cache *cache, dls_plan *plan)
+/* The same for a cache of the state.  0: also because the module was emptied (state.h):
+ * the plan would never be taken out. */
+static int
+cache_add(dls_state *state, dls_plan_cache *cache, dls_plan *plan)
+{
+    PyObject *module = dls_state_borrow(&state->module);
+    int kept = module != NULL ? dls_plan_cache_keep(cache, plan, module, &forget_method)
+                              : 0;
+    dls_let_go(module);
+    return kept;
+}
+
+void
+dls_plan_cache_retire(dls_plan_cache *cache, dls_plan *plan)
 {
     DLS_LOCK_STATE();
     dls_plan_entry taken = {NULL, NULL, NULL}, *slot = dls_plan_slot(cache, plan->type);
@@ -332,18 +330,6 @@ cache_retire(dls_plan_cache *cache, dls_plan *plan)
     }
     DLS_UNLOCK();
     entry_drop(&taken);
-}
-
-int
-dls_plan_keep_authored(dls_state *state, dls_plan *plan)
-{
-    return cache_add(state, &state->plans->as_authored, plan) < 0 ? -1 : 0;
-}
-
-void
-dls_plan_forget_authored(dls_state *state, dls_plan *plan)
-{
-    cache_retire(&state->plans->as_authored, plan);
 }
 
 #ifdef DLS_FREE_THREADED
@@ -383,7 +369,7 @@ nothing_still(dls_state *state, dls_plan *plan, PyObject *obj)
     if (dls_offers_nothing_still(state, plan, obj)) {
         return plan;
     }
-    cache_retire(&state->plans->of_instances, plan);
+    dls_plan_cache_retire(&state->plans->of_instances, plan);
     dls_plan_drop(plan);
     return NULL;
 }
@@ -472,7 +458,7 @@ dls_plan_find(dls_state *state, PyObject *obj)
 void
 dls_plan_forget(dls_state *state, dls_plan *plan)
 {
-    cache_retire(cache_of(state, plan), plan);
+    dls_plan_cache_retire(cache_of(state, plan), plan);
 }
 
 bool

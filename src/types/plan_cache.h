@@ -1,5 +1,6 @@
-/* The plans of the types that were met, in three caches an interpreter (state->plans).
- * GIL held throughout.
+/* The plans of the types that were met, in two caches an interpreter (state->plans),
+ * and in one for each method of a decorated class (types/class_method).  GIL held
+ * throughout.
  *
  * Without the GIL, DLS_LOCK_STATE guards all writing.  Looking a plan up takes no lock,
  * and tables that were replaced by larger ones are freed with the cache.  A thread that
@@ -25,14 +26,11 @@ typedef struct {
     size_t used;
 } dls_plan_cache;
 
-/* Three caches, so that dls_plan_known, which is hot, finds no plan that is not meant.
- */
+/* Two caches, so that dls_plan_known, which is hot, finds no plan that is not meant. */
 typedef struct dls_plan_caches {
     dls_plan_cache of_types;
     dls_plan_cache of_instances; /* of types whose instances have a __dlpack__ of their
                                   * own, and of those that offer nothing */
-    dls_plan_cache as_authored;  /* of classes as their authors wrote them
-                                  * (module/producer_class) */
 } dls_plan_caches;
 
 /* NULL with MemoryError. */
@@ -40,6 +38,23 @@ dls_plan_caches *dls_plan_caches_new(void);
 void dls_plan_caches_free(dls_plan_caches *plans); /* NULL allowed */
 void dls_plan_caches_clear(dls_plan_caches *plans);
 int dls_plan_caches_visit(dls_plan_caches *plans, visitproc visit, void *arg);
+
+/* One cache: make it, with room for `size` entries (a power of two); free it, also one
+ * of zeros; show its weak references to the collector.  0, or -1 with MemoryError. */
+int dls_plan_cache_init(dls_plan_cache *cache, size_t size);
+void dls_plan_cache_free(dls_plan_cache *cache);
+int dls_plan_cache_visit(dls_plan_cache *cache, visitproc visit, void *arg);
+/* Keep a plan, whose type the caller owns; it takes a count of its own.  `forget` is
+ * the function of the weak reference, which gets the pair (keeper, address of the type)
+ * and that reference, for dls_plan_cache_forget.  1: it is kept; 0: there is another of
+ * the type; -1: an exception. */
+int dls_plan_cache_keep(dls_plan_cache *cache, dls_plan *plan, PyObject *keeper,
+                        PyMethodDef *forget);
+/* The type of this address has ended, as its weak reference says: take its plan out. */
+void dls_plan_cache_forget(dls_plan_cache *cache, const PyTypeObject *type,
+                           PyObject *reference);
+/* Take the plan out of the cache, if it is there.  It fits no type any more. */
+void dls_plan_cache_retire(dls_plan_cache *cache, dls_plan *plan);
 /* The callback that empties an entry can fail (at the recursion limit, up to 3.11):
  * then the reference is dead, and the address may be another type's by now.  Always
  * NULL. */
@@ -87,17 +102,6 @@ dls_plan_known(dls_state *state, PyObject *obj)
 {
     return dls_plan_known_in(&state->plans->of_types, obj);
 }
-
-/* The same of a class that dlshim.producer changed, as its author wrote it. */
-static inline dls_plan *
-dls_plan_known_authored(dls_state *state, PyObject *obj)
-{
-    return dls_plan_known_in(&state->plans->as_authored, obj);
-}
-/* Keep such a plan, whose type the caller owns.  0, or -1 with an exception. */
-int dls_plan_keep_authored(dls_state *state, dls_plan *plan);
-/* Take such a plan out, if it is the one that is kept.  It fits no type any more. */
-void dls_plan_forget_authored(dls_state *state, dls_plan *plan);
 
 /* The plan of an object's type, with a new count: the known one, or a new one.  NULL
  * with an exception of dls_plan_new, which is raised again where the type has been met

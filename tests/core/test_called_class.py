@@ -9,10 +9,13 @@ from __future__ import annotations
 import array
 import dataclasses
 import functools
+import gc
 import itertools
 import os
 import pickle
+import sys
 import threading
+import weakref
 from unittest import mock
 
 import pytest
@@ -165,12 +168,12 @@ def test_super_reaches_the_inner_array_of_a_base():
             self.calls.append("Top")
             return super().__dlpack__(**asked)
 
-    class Asks(Top):
+    class Last(Top):
         def __dlpack__(self, **_):
-            self.calls.append("Asks")
-            return dlshim.to_capsule(self)
+            self.calls.append("Last")
+            return super().__dlpack__()
 
-    for cls, calls in ((Top, ["Top"]), (dlshim.producer(Asks), ["Asks", "Top"])):
+    for cls, calls in ((Top, ["Top"]), (dlshim.producer(Last), ["Last", "Top"])):
         for ask in (memory_of, lambda x: memory_of(x.__dlpack__())):
             x = cls()
             assert ask(x) == SIX and x.calls == calls
@@ -203,29 +206,182 @@ def test_a_base_that_is_decorated_after_an_export(first):
         assert memory_of(x) == [2] and memory_of(x.__dlpack__(max_version=(1, 0))) == [2]
 
 
-def test_the_search_of_the_classes_is_made_once_after_a_base_was_decorated(monkeypatch):
-    from dlshim import decorator
+class Counted:
+    """A method that counts how often it was met by a search in the classes."""
 
-    class Left(Root):
+    def __init__(self, function):
+        self.function, self.searches = function, 0
+
+    def __get__(self, x, owner=None):
+        return self.function.__get__(x, owner)
+
+    @property
+    def __isabstractmethod__(self):
+        self.searches += 1
+        return False
+
+
+def counted():
+    """A base with counted methods, and a class that is decorated and inherits them."""
+
+    class Base(Root):
+        __dlpack__ = Counted(Root.__dlpack__)
+        __dlpack_device__ = Counted(Root.__dlpack_device__)
+
+    class First(dlshim.ProducerMixin, Base):
         pass
 
-    @dlshim.producer
-    class Right(Root):
+    class Last(Base, dlshim.ProducerMixin):
+        pass
+
+    return vars(Base)["__dlpack__"], vars(Base)["__dlpack_device__"], (First, Last)
+
+
+@pytest.mark.parametrize("ways", [WAYS, DEVICE_WAYS], ids=["export", "device"])
+def test_the_search_of_the_classes_is_made_once_for_a_type(ways):
+    """Whatever is asked first.  Else it was made for each export: ten times as slow."""
+    for ask in ways.values():
+        dlpack, device, classes = counted()
+        for cls in classes:
+            x = cls()
+            ask(x)
+            met = dlpack.searches, device.searches
+            for _ in range(4):
+                ask(x)
+            assert (dlpack.searches, device.searches) == met
+            ask(type("Sub", (cls,), {})())
+            assert dlpack.searches + device.searches > sum(met)  # another type
+
+
+def test_a_base_whose_method_is_replaced_after_an_export():
+    """mock.patch does that.  The plan that was kept is made anew, and then once more."""
+
+    class Base(Root):
         def __dlpack__(self, **_):
             return export([1])
 
-    class Both(Left, Right):
+    class Between(Base):
         pass
 
-    x = Both()
-    x.__dlpack__()
-    Left.__dlpack__ = lambda self, **_: export([2])
-    dlshim.producer(Left)
-    found, search = [], decorator.authored
-    monkeypatch.setattr(decorator, "authored", lambda *args: (found.append(args), search(*args))[1])
+    @dlshim.producer
+    class Top(Between):
+        pass
+
+    @dlshim.producer
+    class Above(Top):
+        pass
+
+    def two(self, **_):
+        return export([2])
+
+    def three(self):
+        return (10, 1)  # a device whose type is no host's
+
+    for cls in (Top, Above):
+        for owner in (Base, Between):
+            for ask in WAYS.values():
+                ask(cls())
+            with mock.patch.object(owner, "__dlpack__", two, create=True):
+                for way, ask in WAYS.items():
+                    got = ask(cls())
+                    if way.startswith("from_dlpack"):
+                        assert memoryview(got).tolist() == [2], (cls, owner)
+            with mock.patch.object(owner, "__dlpack_device__", three, create=True):
+                assert cls().__dlpack_device__() == (10, 1)
+            assert memory_of(cls()) == [1] and cls().__dlpack_device__() == (1, 0)
+
+
+# --- plans and types that end --------------------------------------------------------------------
+
+
+def test_a_type_that_ends_while_its_plan_is_kept():
+    """By a method that lives on.  The next type at its address is another one."""
+    gil.need_classes_that_die()
+
+    @dlshim.producer
+    class Base:
+        def __init__(self):
+            self.kept = array.array("i", SIX)
+
+        @property
+        def __array_interface__(self):
+            return dlshim.from_dlpack(self.kept).__array_interface__
+
+    class One:
+        def __dlpack__(self, **_):
+            return export([1])
+
+    class Two:
+        def __dlpack__(self, **_):
+            return export([2])
+
+    wanted = {(): SIX, (One,): [1], (Two,): [2], (Two, One): [2]}
+    seen, again = set(), 0
+    for n in range(400):
+        bases, values = list(wanted.items())[n % 4]
+        cls = type("Short", (Base, *bases), {})
+        again += id(cls) in seen
+        seen.add(id(cls))
+        x = cls()
+        for _ in range(2):
+            assert memory_of(x) == memory_of(x.__dlpack__()) == values
+            assert x.__dlpack_device__() == (1, 0)
+        reference = weakref.ref(cls)
+        del x, cls
+        gc.collect()
+        assert reference() is None
+    assert again, "no address was used twice"
+
+
+def test_many_types_by_one_method_leave_nothing():
+    gil.need_classes_that_die()
+
+    @dlshim.producer
+    class Base(Root):
+        pass
+
+    def work(n):
+        kept = [type("Short", (Base,), {}) for _ in range(n)]
+        for cls in kept * 2:
+            assert memory_of(cls().__dlpack__()) == SIX
+            assert cls().__dlpack_device__() == (1, 0)
+        return [weakref.ref(cls) for cls in kept]
+
+    blocks = []
     for _ in range(4):
-        assert memory_of(x.__dlpack__()) == [2]
-    assert len(found) == 1
+        references = work(60)
+        gc.collect()
+        assert not any(reference() for reference in references)
+        del references
+        blocks.append(sys.getallocatedblocks())
+    assert blocks[3] - blocks[1] < 60
+
+
+def test_a_method_whose_class_has_gone_is_collected():
+    """Its plans lead back to the function, and that to the class."""
+    gil.need_classes_that_die()
+
+    def make():
+        @dlshim.producer
+        class Refers(Root):
+            def __dlpack__(self, **_):
+                assert Refers
+                return export()
+
+            def __dlpack_device__(self):
+                assert Refers
+                return (1, 0)
+
+        return Refers
+
+    cls = make()
+    x = cls()
+    x.kept = [dlshim.upgrade(x), x.__dlpack__, cls.__dlpack__, dlshim.from_dlpack(x)]
+    assert x.__dlpack_device__() == (1, 0) and memory_of(x.__dlpack__()) == SIX
+    gone = [weakref.ref(cls), weakref.ref(x)]
+    del cls, x
+    gc.collect()
+    assert [reference() for reference in gone] == [None, None]
 
 
 # --- one method for each class -------------------------------------------------------------------
@@ -422,9 +578,6 @@ def test_a_method_pickles_by_its_class():
 
 def test_a_class_that_was_copied_is_not_kept_alive():
     gil.need_classes_that_die()
-    import gc
-    import weakref
-
     cls = dlshim.producer(type("Old", (Root,), dict(vars(Root))))
     x = copied(cls)()
     assert memory_of(x) == SIX and memory_of(cls()) == SIX
@@ -471,7 +624,7 @@ def test_an_export_of_the_same_object_from_within_its_method():
 
 
 def test_two_threads_in_the_methods_of_one_object():
-    """Each goes its own way by super(), and each by upgrade(self)."""
+    """Each goes its own way by super()."""
     inside = threading.Barrier(2)
 
     @dlshim.producer
@@ -487,25 +640,17 @@ def test_two_threads_in_the_methods_of_one_object():
             inside.wait(child.HANGS)
             return super().__dlpack__(**asked)
 
-    @dlshim.producer
-    class Asks(Sub):
-        def __dlpack__(self, **asked):
-            self.calls.append("Asks")
-            inside.wait(child.HANGS)
-            return dlshim.upgrade(self).__dlpack__(**asked)
-
-    for cls, calls in ((Sub, ["Sub"] * 2), (Asks, ["Asks"] * 2 + ["Sub"] * 2)):
-        for ask in (memory_of, lambda x: memory_of(x.__dlpack__())):
-            x, got = cls(), []
-            threads = [
-                threading.Thread(target=lambda x=x, ask=ask, got=got: got.append(ask(x)))
-                for _ in range(2)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert got == [SIX, SIX] and x.calls == calls
+    for ask in (memory_of, lambda x: memory_of(x.__dlpack__())):
+        x, got = Sub(), []
+        threads = [
+            threading.Thread(target=lambda x=x, ask=ask, got=got: got.append(ask(x)))
+            for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert got == [SIX, SIX] and x.calls == ["Sub"] * 2
 
 
 not_sanitized = pytest.mark.skipif(
@@ -541,13 +686,6 @@ class CallsSuper(dlshim.ProducerMixin, Waits):
     def __dlpack_device__(self):
         self.wait()
         return super().__dlpack_device__()
-
-
-class AsksDlshim(CallsSuper):
-    def __dlpack__(self, **asked):
-        self.calls.append("AsksDlshim")
-        self.wait()
-        return dlshim.upgrade(self).__dlpack__(**asked)
 
 
 class HasBuffer(array.array):
@@ -588,12 +726,12 @@ def in_greenlets(ask, greenlets=3):
 
 
 @not_sanitized
-@pytest.mark.parametrize("cls", [Waits, CallsSuper, AsksDlshim, HasBuffer])
+@pytest.mark.parametrize("cls", [Waits, CallsSuper, HasBuffer])
 def test_greenlets_of_one_thread_export_one_object(cls):
     """The second export was taken for a super() call of the first, and refused."""
     pytest.importorskip("greenlet", reason="gevent and eventlet are made of it")
     changed = dlshim.producer(type(cls.__name__, (cls,), {}))
-    calls = {Waits: 1, CallsSuper: 2, AsksDlshim: 3, HasBuffer: 1}[cls]
+    calls = {Waits: 1, CallsSuper: 2, HasBuffer: 1}[cls]
 
     def check(ask):
         for _ in range(2):

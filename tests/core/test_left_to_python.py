@@ -159,12 +159,15 @@ def test_without_another_module_its_error_is_shown_and_nothing_is_left() -> None
 import array
 from dlshim import decorator
 
-@dlshim.producer(inner="array")
-class Decorated:
-    def __init__(self):
-        self.array = array.array("i", [1, 2])
+class Descriptor:
+    def __get__(self, x, owner):
+        return lambda **asked: dlshim.upgrade(array.array("i", [1, 2])).__dlpack__()
 
-class Fresh(Decorated):
+class Base:
+    __dlpack__ = Descriptor()
+
+@dlshim.producer
+class Fresh(Base):
     pass
 
 x = array.array("i", [1, 2])

@@ -43,6 +43,7 @@ WRAPPED = "tests/interop/test_torch.py::test_the_cures_of_a_read_only_wrapper_wo
 WAYS_IN = "tests/core/test_ways_in.py::test_T7_"
 MORE_ELEMENTS = WAYS_IN + "a_buffer_that_shows_more_elements_than_there_are_is_refused"
 ANY_LETTER = WAYS_IN + "a_kind_of_a_registered_dtype_may_have_any_letter"
+ITSELF = "tests/core/test_authors.py::test_the_cures_of_a_method_that_asks_itself_give_the_values"
 DEVICE = "tests/device/test_cures.py::"
 NO_DRIVER = "tests/device/test_loading.py::test_the_cure_of_a_missing_driver_works"
 EVENTS = "tests/device/test_arrow_events.py::"
@@ -52,6 +53,7 @@ CURED: dict[str, str] = {
     # options and data, on the host
     "but copy=False was asked for; allow it with copy=None, or drop": TYPED_IN,
     "cannot pickle": TYPED_IN,
+    "its own __dlpack__ asks dlshim to export the object itself": ITSELF,
     "detach=True, but it has no .detach()": TYPED_IN,
     "and like=, which lies on": TYPED_IN,
     "like=text does not say on which device": TYPED_IN,
