@@ -117,7 +117,7 @@ def _pandas_objects(x: Any, missing: bool) -> str:
         return instead(text, MISSING) if missing else instead(text)
     if held == "string":
         return converted(_codes_of(x, ".astype('category')"), CODES_OR_NONE if missing else CODES)
-    if missing:
+    if missing or not type(x.dtype).__module__.startswith("numpy"):
         return NO_NUMBERS
     found = cures_of_items.of_list(x.tolist(), "x.tolist()")
     return NO_NUMBERS if found == cures_of_items.NO_ITEMS else found
