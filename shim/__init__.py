@@ -30,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import EllipsisType
 
+    from .conversion import NarrowedWarning, to
     from .decorator import ProducerMixin, producer
     from .enums import DLDataTypeCode, DLDeviceType
     from .kernels import kernel
@@ -47,6 +48,7 @@ __all__ = [
     "DLDataTypeCode",
     "DLDeviceType",
     "Live",
+    "NarrowedWarning",
     "Outcome",
     "Producer",
     "ProducerMixin",
@@ -63,6 +65,7 @@ __all__ = [
     "live",
     "producer",
     "stats",
+    "to",
     "to_capsule",
     "track",
     "upgrade",
@@ -78,6 +81,7 @@ _LAZY = {
     "DLDataTypeCode": "enums",
     "DLDeviceType": "enums",
     "Live": "tracking",
+    "NarrowedWarning": "conversion",
     "Outcome": "report",
     "ProducerMixin": "decorator",
     "Report": "report",
@@ -88,6 +92,7 @@ _LAZY = {
     "live": "tracking",
     "producer": "decorator",
     "stats": "tracking",
+    "to": "conversion",
     "track": "tracking",
 }
 

@@ -262,7 +262,7 @@ def test_public_names():
          "DLDeviceType", "DLDataTypeCode", "CopyRequiredError", "UnsupportedObjectError", "UNSET",
          "dtype", "Outcome", "Verdict", "get_include", "kernel", "producer", "ProducerMixin",
          "track", "live",
-         "Live", "ReadOnlyWarning", "stats"]
+         "Live", "ReadOnlyWarning", "NarrowedWarning", "stats", "to"]
     )  # fmt: skip
     for name in dlshim.__all__:
         assert getattr(dlshim, name) is not None

@@ -35,6 +35,12 @@ def wrapped(x: Any, stream: object, consumer: Callable[[object], object]) -> lis
     ]
 
 
+def brought(x: Any, name: str) -> dlshim.Tensor:
+    dlshim.to(x, "torch", copy=False).add_(1)
+    print(dlshim.to(x, name, device="cuda:1").anything)
+    return dlshim.to(x, "dlshim", device=(1, 0), copy=True)
+
+
 def kernels(x: Any) -> list[int]:
     def size(x: Any, out: Any = None) -> int:
         return 1

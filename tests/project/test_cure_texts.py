@@ -23,6 +23,7 @@ REFUSES = re.compile(r"; |, e\.g\. |: |pass |, or ")
 
 COLUMNS = "tests/core/test_columns.py::test_the_cures_give_the_values"
 TYPED_IN = "tests/core/test_cures_typed.py::test_the_cures_give_the_values"
+LISTS = "tests/core/test_to.py::test_the_cures_of_lists_give_the_values"
 BOOLS = "tests/core/test_options.py::test_T7_the_cure_for_other_bytes_gives_the_values"
 WORDS = "tests/core/test_cures_typed.py::test_every_word_that_is_named_is_taken"
 NUMPYS = "tests/core/test_cures.py::test_the_cures_of_numpy_and_ctypes_arrays_work"
@@ -54,6 +55,17 @@ CURED: dict[str, str] = {
     "but copy=False was asked for; allow it with copy=None, or drop": TYPED_IN,
     "cannot pickle": TYPED_IN,
     "its own __dlpack__ asks dlshim to export the object itself": ITSELF,
+    "has host memory alone": "tests/device/test_to.py",
+    "it has no axes, and text of text": "tests/interop/test_one_verb.py",
+    "and a table of pandas has two": "tests/interop/test_one_verb.py",
+    "its rows have no elements, and polars": "tests/interop/test_one_verb.py",
+    "None is in the list": LISTS,
+    "lists of lists of arrays are": LISTS,
+    "has no arrays of its own that are made": LISTS,
+    "the arrays in the list have different": LISTS,
+    "the list has integers that no dtype": LISTS,
+    "is no class of arrays": "why: the name of a class is no text that anything can be passed for",
+    "refuses the list": "why: the library says what is wrong with the list",
     "detach=True, but it has no .detach()": TYPED_IN,
     "and like=, which lies on": TYPED_IN,
     "like=text does not say on which device": TYPED_IN,
