@@ -18,8 +18,9 @@ class CopyRequiredError(BufferError, ValueError):
     #: What needs the copy: "device", memory that is wanted on another device; "order",
     #: strides that are not row-major; "align", memory that is not so aligned;
     #: "readonly", read-only memory of which readonly="copy" gives a private copy;
-    #: "copy", an option copy=True.  "": the exception is not one of dlshim's own.
-    reason: Literal["", "device", "order", "align", "readonly", "copy"]
+    #: "chunks", a column in several of them; "copy", an option copy=True.  "": the
+    #: exception is not one of dlshim's own.
+    reason: Literal["", "device", "order", "align", "readonly", "chunks", "copy"]
     _why: str
 
 class ReadOnlyWarning(UserWarning):

@@ -140,7 +140,8 @@ typedef struct {
     int8_t copy;      /* -1 None, 0 False, 1 True: sent off the host only (T8) */
     dls_readonly readonly; /* readonly= of the options */
     dls_order order;
-    int64_t align;      /* bytes, a power of two; 0: memory of any alignment will do */
+    bool joins;    /* order= asks for a copy of chunks, whoever the consumer is (C9) */
+    int64_t align; /* bytes, a power of two; 0: memory of any alignment will do */
     int64_t copy_align; /* of a copy, in bytes: `align`, and DLS_ALIGNMENT at least */
     bool has_dtype; /* the elements have another dtype than the source says: *dtype */
     dl_dtype dtype;

@@ -16,8 +16,10 @@
 typedef struct {
     const char *text;    /* NULL: there is no refusal */
     const char *problem; /* for `column` of shim/cures.py; NULL: the text has a cure */
-    long long number;    /* of missing values, or bits of a value */
-    char name[80];       /* a format, or the first field */
+    const char
+        *rest; /* what follows the text of a CopyRequiredError; NULL: it is none */
+    long long number; /* of missing values, or bits of a value */
+    char name[80];    /* a format, or the first field */
 } dls_arrow_refusal;
 
 /* One column that is being read.  Zeroed at the start, but for `reading`. */

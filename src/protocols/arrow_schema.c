@@ -76,6 +76,12 @@ raise_refusal(const dls_arrow_column *column)
     if (text == NULL) {
         return;
     }
+    if (refusal->rest != NULL) {
+        dls_refuse_copy(reading->state, reading->obj, "chunks", refusal->rest, "%U",
+                        text);
+        Py_DECREF(text);
+        return;
+    }
     if (refusal->problem == NULL) {
         dls_refuse(reading->state, DLS_EOPTION, reading->obj, "%U", text);
         Py_DECREF(text);

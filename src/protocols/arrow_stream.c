@@ -197,8 +197,7 @@ may_join(const dls_reading *reading)
 {
     const dls_request *request = reading->request;
     return reading->acquired->tensor.device.device_type == dl_kDLCPU
-           && (request->copy == 1
-               || (request->order == DLS_ORDER_C && request->copy != 0));
+           && (request->copy == 1 || (request->joins && request->copy != 0));
 }
 
 static int
@@ -209,10 +208,10 @@ refuse_chunks(dls_arrow_column *column)
          "them, and copies nothing where there is one chunk",
          "its values lie in several chunks of memory; a stream is read once: make it "
          "anew, and pass order=\"C\", which joins them"},
-        {"its values lie in several chunks of memory, and copy=False was asked for; "
-         "pass copy=True in its place, which joins them",
-         "its values lie in several chunks of memory, and copy=False was asked for; a "
-         "stream is read once: make it anew, and pass copy=True, which joins them"},
+        {", but copy=False was asked for; pass copy=True in its place, which joins "
+         "them",
+         ", but copy=False was asked for; a stream is read once: make it anew, and "
+         "pass copy=True, which joins them"},
     };
     if (column->reading->acquired->tensor.device.device_type != dl_kDLCPU) {
         return dls_arrow_refuse(column,
@@ -222,9 +221,16 @@ refuse_chunks(dls_arrow_column *column)
     }
     bool copy_forbidden = column->reading->request->copy == 0;
     int once = dls_arrow_ask(column->reading, "is_read_once");
-    return once < 0
-               ? -1
-               : dls_arrow_refuse(column, texts[copy_forbidden][once], NULL, NULL, 0);
+    if (once < 0) {
+        return -1;
+    }
+    if (copy_forbidden) {
+        column->refusal.rest = texts[1][once];
+        return dls_arrow_refuse(
+            column, "a copy is needed (its values lie in several chunks of memory)",
+            NULL, NULL, 0);
+    }
+    return dls_arrow_refuse(column, texts[0][once], NULL, NULL, 0);
 }
 
 /* An array that came is judged, and becomes a chunk unless it has no values.  Its

@@ -393,7 +393,10 @@ def test_C9_chunks_of_length_0_do_not_count():
     assert ended(count)
 
 
-@pytest.mark.parametrize("options", [{"copy": True}, {"order": "C"}, {"order": "C", "copy": None}])
+@pytest.mark.parametrize(
+    "options",
+    [{"copy": True}, {"order": "C"}, {"order": "C", "copy": None}, {"order": "auto"}],
+)
 def test_C9_chunks_are_joined_where_a_copy_is_wanted(options):
     x, count = made.chunked((1, 2), (), (3,), (4, 5, 6))
     before = _core._counters()["copied"]
@@ -402,6 +405,19 @@ def test_C9_chunks_are_joined_where_a_copy_is_wanted(options):
     assert _core._counters()["copied"] == before + 1
     assert ended(count), "the chunks were copied, and are not needed"
     taken.release()
+
+
+def test_C9_a_capsule_and_a_consumer_that_asks_for_no_copy():
+    """Without order="auto" a consumer of columns would have to know of chunks."""
+    x, count = made.chunked((1, 2), (3,))
+    taken = shown(dlshim.from_dlpack(dlshim.to_capsule(x, order="auto")))
+    assert taken == [1, 2, 3] and ended(count)
+    x, count = made.chunked((1, 2), (3,))
+    with pytest.raises(dlshim.CopyRequiredError, match="several chunks"):
+        dlshim.upgrade(x, order="auto").__dlpack__(max_version=(1, 0), copy=False)
+    assert ended(count)
+    x, count = made.chunked((1, 2))
+    assert not dlshim.from_dlpack(x, order="auto").is_copied
 
 
 def test_C9_joined_memory_takes_readonly_and_align():
@@ -416,11 +432,15 @@ def test_C9_chunks_are_not_joined_unasked():
         ({"copy": None}, 'order="C"'),
         ({"order": "K"}, 'order="C"'),
         ({"order": "C", "copy": False}, "pass copy=True"),
+        ({"order": "auto", "copy": False}, "pass copy=True"),
         ({"copy": False}, "pass copy=True"),
     ):
         x, count = made.chunked((1, 2), (3,), (4,))
-        with pytest.raises(BufferError, match=f"several chunks of memory.*{cure}"):
+        with pytest.raises(BufferError, match=f"several chunks of memory.*{cure}") as raised:
             dlshim.from_dlpack(x, **options)
+        forbidden = isinstance(raised.value, dlshim.CopyRequiredError)
+        assert forbidden is (options.get("copy") is False)
+        assert not forbidden or raised.value.reason == "chunks"
         assert count.pending == 1, "the third chunk was not asked for"
 
 
@@ -658,7 +678,7 @@ def test_C15_an_extension_takes_a_column(ext):
 
 
 def test_C15_what_an_extension_writes_is_seen_in_the_tensor_that_joined_the_chunks(ext):
-    with pytest.raises(BufferError, match=r"copy=True, .*\(keep and pass dlshim"):
+    with pytest.raises(BufferError, match=r"several chunks.*keep and pass dlshim.*copy=True"):
         ext.take(made.chunked((1, 2), (3,))[0], writable=1)
     kept = dlshim.from_dlpack(made.chunked((1, 2), (3,))[0], copy=True)
     assert test_c_interface.values(ext.take(kept, writable=1)) == [1, 2, 3]

@@ -55,6 +55,8 @@ CURED: dict[str, str] = {
     "but copy=False was asked for; allow it with copy=None, or drop": TYPED_IN,
     "cannot pickle": TYPED_IN,
     "its own __dlpack__ asks dlshim to export the object itself": ITSELF,
+    "pass copy=True, which joins them": "tests/core/test_columns.py",
+    "pass copy=True in its place, which joins": "tests/core/test_columns.py",
     "has host memory alone": "tests/device/test_to.py",
     "it has no axes, and text of text": "tests/interop/test_one_verb.py",
     "and a table of pandas has two": "tests/interop/test_one_verb.py",
