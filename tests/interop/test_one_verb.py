@@ -1,0 +1,168 @@
+"""`dlshim.to` into each library that is here: what is recorded is what comes of each object.
+
+Values, dtype, sharing, who may write, and the number of copies are looked at by one_verb.py, which
+calls a cell WRONG where one of them is not as promised.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import dlshim
+from dlshim import to
+from interop import one_verb
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("DLSHIM_INTEROP_ENV", "") not in ("", "one-verb"),
+    reason="the table is compared beside the releases that it was made with",
+)
+RECORDED = one_verb.recorded()
+
+
+def here(name):
+    return pytest.importorskip(name, reason=f"{name} is not in this environment")
+
+
+def test_the_record_has_every_object_and_nothing_wrong():
+    assert len(RECORDED) == len(one_verb.OBJECTS) >= 90
+    cells = [row[target] for row in RECORDED for target in one_verb.TARGETS]
+    assert [cell for cell in cells if cell.startswith("WRONG")] == []
+    asked = [target for target in one_verb.TARGETS if RECORDED[0][target] != "not here"]
+    assert len(asked) >= 12
+    for row in RECORDED:
+        for target in asked:
+            refusal = row[target].partition("refused: ")[2]
+            assert not refusal or len(refusal.partition(": ")[2].split()) > 4, (row, target)
+
+
+@pytest.mark.parametrize("target", one_verb.here())
+def test_a_column_is_as_it_is_recorded(target):
+    """By the words before a text; objects whose library is not here are left out."""
+    differ = []
+    for cell, row in zip(one_verb.column(target), RECORDED, strict=True):
+        words, wanted = cell.partition(":")[0], row[target].partition(":")[0]
+        if "not here" not in (words, wanted) and words != wanted:
+            differ.append((row["row"], row["object"], cell, row[target]))
+    assert differ == []
+
+
+# ---- cures that the texts name -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "pandas", "warp"])
+def test_an_array_without_axes_is_given_one(library):
+    here(library)
+    x = np.array(2, "f4")
+    with pytest.raises(BufferError, match=r"it has no axes, .* pass x\.reshape\(1\)$"):
+        to(x, library)
+    assert dlshim.from_dlpack(to(x.reshape(1), library)).numpy().tolist() == [2]
+
+
+def test_a_table_of_pandas_has_two_axes():
+    here("pandas")
+    x = np.arange(24.0).reshape(2, 3, 4)
+    with pytest.raises(BufferError, match=r"it has 3 axes, .* pass x\.reshape\(len\(x\), -1\)$"):
+        to(x, "pandas")
+    assert to(x.reshape(len(x), -1), "pandas").to_numpy().tolist() == x.reshape(2, 12).tolist()
+
+
+def test_polars_takes_no_rows_without_elements():
+    here("polars")
+    x = np.ones((3, 0))
+    with pytest.raises(BufferError, match=r"its rows have no elements, .* pass x\.reshape\(-1\)$"):
+        to(x, "polars")
+    assert len(to(x.reshape(-1), "polars")) == 0
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_the_bits_of_a_dtype_that_a_library_lacks(library):
+    here(library)
+    ml_dtypes = here("ml_dtypes")
+    x = np.ones(2, ml_dtypes.bfloat16)
+    with pytest.raises(
+        BufferError, match=r"has no bfloat16; convert it first, or pass dlshim\."
+    ) as e:
+        to(x, library)
+    cure = str(e.value).partition("or pass ")[2].removesuffix(" for its bits")
+    made = to(eval(cure, {"dlshim": dlshim, "x": x}), library)
+    assert dlshim.from_dlpack(made).numpy().tolist() == x.view("u2").tolist()
+
+
+def test_what_jax_narrows_is_kept_by_the_cure():
+    jax = here("jax")
+    x = np.array([2**40])
+    with pytest.raises(
+        BufferError, match=r"int32 cannot hold; convert it first, or jax\.config"
+    ) as e:
+        to(x, "jax")
+    cure = str(e.value).partition("first, or ")[2]
+    try:
+        exec(cure, {"jax": jax})
+        assert to(x, "jax").tolist() == x.tolist()
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+# ---- memory and time -----------------------------------------------------------------------------
+
+
+def test_jax_computes_later_and_reads_what_was_there():
+    """A shared buffer that is written after the call gives wrong values, in nearly every try."""
+    jax = here("jax")
+    f = jax.jit(lambda a: (a @ a).sum())
+    buffer = np.ones((400, 400), "f4")
+    wanted = float(f(jax.numpy.ones((400, 400))))
+    for _ in range(20):
+        buffer[:] = 1
+        later = f(to(buffer, "jax"))
+        buffer[:] = 2
+        assert float(later) == wanted
+
+
+def test_a_later_result_of_mlx_does_not_see_what_torch_writes():
+    mx, torch = here("mlx.core"), here("torch")
+    for _ in range(3):
+        a = mx.array(np.ones(3, "f4"))
+        b = a + 1
+        made = to(a, "torch")
+        assert isinstance(made, torch.Tensor)
+        made.zero_()
+        assert b.tolist() == [2, 2, 2]
+
+
+def test_torch_keeps_its_autograd():
+    torch = here("torch")
+    x = torch.ones(3, requires_grad=True)
+    assert to(x, "torch") is x
+    assert to(x, "torch", copy=True).grad_fn is not None
+    assert np.shares_memory(to(x, "numpy"), x.detach().numpy())
+
+
+def test_a_class_of_a_library_decides():
+    pa = here("pyarrow")
+    x = np.arange(6.0).reshape(2, 3)
+    assert type(to(x, pa.Tensor)) is pa.Tensor
+    assert to(to(x, pa.Tensor), pa.Tensor).to_numpy().tolist() == x.tolist()
+    assert isinstance(to(x, pa.Array), pa.Array)
+
+
+def test_a_wrapper_of_a_library_is_the_library():
+    compat, torch = here("array_api_compat.torch"), here("torch")
+    assert type(to(np.ones(3)[::-1], compat)) is torch.Tensor
+
+
+def test_columns_keep_what_no_array_has():
+    pl, pa, pd = here("polars"), here("pyarrow"), here("pandas")
+    for x in (pl.Series([1, None, 3]), pa.array(["a", None]), pd.Series([1, None], dtype="Int64")):
+        for library in ("polars", "pyarrow", "pandas"):
+            made = to(x, library)
+            seen = made.to_pylist() if library == "pyarrow" else made.to_list()
+            assert [None if each is pd.NA or each != each else each for each in seen] == [
+                None if each is None or each is pd.NA else each
+                for each in (x.to_pylist() if isinstance(x, pa.Array) else x.to_list())
+            ]
+    nan = to(pd.Series([1.0, float("nan")]), "polars")
+    assert nan.null_count() == 0 and nan.is_nan().sum() == 1
