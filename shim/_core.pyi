@@ -122,6 +122,12 @@ class Tensor:
         """Address of element zero as an int; the handle on devices without addresses."""
     def tobytes(self, order: Literal["C", "F"] = "C") -> bytes:
         """The elements as bytes, in row-major (C) or column-major (F) order."""
+    def tolist(self) -> Any:
+        """The elements as Python's numbers, in nested lists; NumPy's tolist()."""
+    def item(self, *args: Any) -> Any:
+        """The only element as a number of Python, or the one at these indices; NumPy's
+        item().
+        """
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The memory as a NumPy array, for numpy.asarray(); host memory only."""
     def numpy(self) -> Any:

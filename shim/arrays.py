@@ -93,6 +93,16 @@ def numpy(tensor: Tensor) -> Any:
     return array(tensor)
 
 
+def tolist(tensor: Tensor) -> Any:
+    """``tolist()``."""
+    return numpy(tensor).tolist()
+
+
+def item(tensor: Tensor, *args: Any) -> Any:
+    """``item(*args)``."""
+    return numpy(tensor).item(*args)
+
+
 def getitem(tensor: Tensor, key: Any) -> Any:
     """``tensor[key]``."""
     return numpy(tensor)[key]

@@ -25,16 +25,32 @@ typedef struct {
     const char *other; /* why it is not offered for other memory */
     bool has_void;     /* the typestr may be of kind 'V' */
     bool in_bytes;     /* strides are bytes */
+    bool says_strides; /* of C-contiguous memory too */
 } interface;
 
-static const interface array = {
-    "__array_interface__",           3,     DLS_HOST_DEVICES,
-    "its memory is not on the host", false, true};
-static const interface cuda = {"__cuda_array_interface__",     3,    CUDA_DEVICES,
-                               "offered for CUDA memory only", true, true};
-static const interface sycl = {
-    "__sycl_usm_array_interface__",   1,     DLS_DEVICE_BIT(dl_kDLOneAPI),
-    "offered for oneAPI memory only", false, false};
+/* Pillow asks for tobytes() where the strides are said, and for a buffer of bare bytes,
+ * which a Tensor refuses, where they are not. */
+static const interface array = {"__array_interface__",
+                                3,
+                                DLS_HOST_DEVICES,
+                                "its memory is not on the host",
+                                false,
+                                true,
+                                true};
+static const interface cuda = {"__cuda_array_interface__",
+                               3,
+                               CUDA_DEVICES,
+                               "offered for CUDA memory only",
+                               true,
+                               true,
+                               false};
+static const interface sycl = {"__sycl_usm_array_interface__",
+                               1,
+                               DLS_DEVICE_BIT(dl_kDLOneAPI),
+                               "offered for oneAPI memory only",
+                               false,
+                               false,
+                               false};
 
 /* --- what all three say --------------------------------------------------- */
 
@@ -69,11 +85,13 @@ make_dict(const interface *kind, const dls_tensor *data, const char *typestr,
     PyObject *dict = NULL;
     if (more != NULL) {
         /* N steals, and passes on what failed; "" makes None. */
-        dict = Py_BuildValue(
-            "{s:i,s:N,s:s,s:N,s:(NO)}", "version", kind->version, "shape",
-            dls_dims_tuple(t->shape, t->ndim, 1), "typestr", typestr, "strides",
-            contiguous ? Py_BuildValue("") : dls_dims_tuple(t->strides, t->ndim, unit),
-            "data", dls_address_object(address), readonly);
+        dict = Py_BuildValue("{s:i,s:N,s:s,s:N,s:(NO)}", "version", kind->version,
+                             "shape", dls_dims_tuple(t->shape, t->ndim, 1), "typestr",
+                             typestr, "strides",
+                             contiguous && !kind->says_strides
+                                 ? Py_BuildValue("")
+                                 : dls_dims_tuple(t->strides, t->ndim, unit),
+                             "data", dls_address_object(address), readonly);
     }
     if (dict != NULL && PyDict_Update(dict, more) < 0) {
         Py_CLEAR(dict);

@@ -338,6 +338,8 @@ tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 IN_PYTHON(array)
 IN_PYTHON(numpy)
 IN_PYTHON(tobytes)
+IN_PYTHON(tolist)
+IN_PYTHON(item)
 IN_PYTHON(reduce)
 #undef IN_PYTHON
 
@@ -356,6 +358,13 @@ static PyMethodDef methods[] = {
     {"tobytes", DLS_FASTCALL(tensor_tobytes), METH_FASTCALL | METH_KEYWORDS,
      "tobytes($self, order=\"C\")\n--\n\n"
      "The elements as bytes, in row-major (C) or column-major (F) order."},
+    {"tolist", DLS_FASTCALL(tensor_tolist), METH_FASTCALL | METH_KEYWORDS,
+     "tolist($self, /)\n--\n\n"
+     "The elements as Python's numbers, in nested lists; NumPy's tolist()."},
+    {"item", DLS_FASTCALL(tensor_item), METH_FASTCALL | METH_KEYWORDS,
+     "item($self, /, *args)\n--\n\n"
+     "The only element as a number of Python, or the one at these indices; NumPy's\n"
+     "item()."},
     {"numpy", DLS_FASTCALL(tensor_numpy), METH_FASTCALL | METH_KEYWORDS,
      "numpy($self, /)\n--\n\n"
      "The memory as a NumPy array, as numpy.asarray() gives it; host memory only."},

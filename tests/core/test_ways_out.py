@@ -615,3 +615,34 @@ def test_the_address_is_a_method_as_triton_calls_it():
     assert type(tensor).data_ptr(tensor) == tensor.data_ptr() == x.element_zero
     with pytest.raises(TypeError):
         tensor.data_ptr(0)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("dtype", ["u1", "i8", "f2", "f8", "c8", "?"])
+def test_numbers_of_python_are_those_of_numpy(dtype):
+    np = pytest.importorskip("numpy", reason="its rules decide")
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    for view in (x, x.T, x[::-1], x[:, 1]):
+        t = dlshim.from_dlpack(view)
+        assert t.tolist() == view.tolist()
+        assert type(t.item(0)) is type(view.item(0))
+        assert t.item(-1) == view.item(-1)
+    assert dlshim.from_dlpack(x[:1, :1]).item() == x[0, 0].item()
+    with pytest.raises(ValueError, match="array of size 1"):
+        dlshim.from_dlpack(x).item()
+    with pytest.raises(TypeError):
+        dlshim.from_dlpack(x).tolist(1)
+
+
+@pytest.mark.once
+def test_the_array_interface_says_the_strides():
+    """Pillow asks for tobytes() where they are said, and else for a buffer without a format."""
+    np = pytest.importorskip("numpy", reason="its arrays are looked at")
+    for x in (np.ones((2, 3), "u1"), np.ones((2, 3), "f4").T, np.float64(1)):
+        told = dlshim.from_dlpack(x).__array_interface__
+        assert told["strides"] == x.strides
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    x = np.arange(36, dtype="u1").reshape(3, 4, 3)
+    for view in (x, x[:, :, 0], x[::-1]):
+        made = image.fromarray(dlshim.from_dlpack(view))
+        assert np.asarray(made).tolist() == view.tolist()

@@ -50,6 +50,7 @@ def stub_parameters(node: Function) -> list[tuple[str, Any, str | None]]:
         (arg.arg, kind, default and ast.unparse(default))
         for (arg, kind), default in zip(positional, [*defaults, *given.defaults], strict=True)
     ]
+    rows += [(given.vararg.arg, kinds.VAR_POSITIONAL, None)] if given.vararg else []
     rows += [
         (arg.arg, kinds.KEYWORD_ONLY, default and ast.unparse(default))
         for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
