@@ -71,6 +71,9 @@ MODULES = {
 WRITE = {"torch", "paddle", "warp", "tvm_ffi", "pandas"}
 F = "np.arange(6, dtype='f4').reshape(2, 3)"
 
+#: Targets that share memory which is aligned to 64 bytes: whether small memory is so is luck.
+ALIGNED = {"jax", "tensorflow"}
+
 #: The row of the table, what it is, how it is made, and its values; "": they are not looked at.
 OBJECTS: tuple[tuple[str, str, str, str], ...] = (
     ("plain", "NumPy", F, F),
@@ -353,11 +356,17 @@ def seen(made: Any, target: str, np: Any) -> Any:
     return np.asarray(dlshim.from_dlpack(made))
 
 
+#: Exports that were looked at: some objects give new memory for each, at an address that may
+#: otherwise be used again.
+KEPT: list[Any] = []
+
+
 def address(x: Any) -> int | None:
     import dlshim
 
     try:
-        return dlshim.from_dlpack(x, detach=hasattr(x, "detach"), order="K").data_ptr()
+        KEPT.append(dlshim.from_dlpack(x, detach=hasattr(x, "detach"), order="K"))
+        return KEPT[-1].data_ptr()
     except (BufferError, TypeError):
         return None
 

@@ -40,11 +40,13 @@ def test_the_record_has_every_object_and_nothing_wrong():
 
 @pytest.mark.parametrize("target", one_verb.here())
 def test_a_column_is_as_it_is_recorded(target):
-    """By the words before a text; objects whose library is not here are left out."""
+    """By the words before a text; objects whose library is not here are left out, and so is
+    whether memory happens to be aligned."""
     differ = []
     for cell, row in zip(one_verb.column(target), RECORDED, strict=True):
         words, wanted = cell.partition(":")[0], row[target].partition(":")[0]
-        if "not here" not in (words, wanted) and words != wanted:
+        luck = target in one_verb.ALIGNED and {words, wanted} <= {"shared", "copied"}
+        if "not here" not in (words, wanted) and words != wanted and not luck:
             differ.append((row["row"], row["object"], cell, row[target]))
     assert differ == []
 
