@@ -234,7 +234,7 @@ mend_device(dls_exchange *x)
                                          + (uintptr_t)tensor->byte_offset);
     bool mended;
     if ((family != DLS_FAMILY_CUDA && family != DLS_FAMILY_ROCM)
-        || x->request.has_assumed || dls_sync_is_empty(tensor)) {
+        || x->request.want.has_assumed || dls_sync_is_empty(tensor)) {
         return 0;
     }
     Py_BEGIN_ALLOW_THREADS
@@ -252,7 +252,7 @@ mend(dls_exchange *x)
     const uint64_t traits = x->plan->traits;
     /* A legacy consumer gets the same dtype that the source itself gives to legacy
      * consumers. */
-    bool bool_wanted = x->request.versioned;
+    bool bool_wanted = x->request.want.versioned;
     int code = traits & DLS_LIB_SCALAR_IS_1D                     ? mend_scalar(x)
                : bool_wanted && (traits & DLS_LIB_BOOL_AS_UINT8) ? mend_bool(x)
                                                                  : 0;
@@ -286,7 +286,8 @@ dls_attempt_check_bits(dls_exchange *x)
 static int
 check_autograd(const dls_exchange *x)
 {
-    bool checked = dls_plan_has(x->plan, DLS_LIB_AUTOGRAD) && !x->request.kernel_asks;
+    bool checked = dls_plan_has(x->plan, DLS_LIB_AUTOGRAD)
+                   && !x->request.who.kernel_asks;
     return checked ? dls_refuse_autograd(x->state, x->plan, x->source) : 0;
 }
 
@@ -320,7 +321,7 @@ dls_attempt
 dls_attempt_read_table(dls_exchange *x, dl_managed_tensor_versioned *managed,
                        bool strict)
 {
-    bool needs_sync = strict && !dls_stream_is_minus_one(x->request.stream);
+    bool needs_sync = strict && !dls_stream_is_minus_one(x->request.streams.consumer);
     int got = ctable_read(managed, needs_sync, &x->acquired);
     return got > 0 ? dls_attempt_check_bits(x) : (dls_attempt)got;
 }
@@ -329,7 +330,8 @@ dls_attempt
 dls_attempt_table(dls_exchange *x, bool strict)
 {
     const dl_exchange_api *table = x->plan->table;
-    if (x->plan->read_only_table != NULL && x->request.readonly == DLS_READONLY_TRUE) {
+    if (x->plan->read_only_table != NULL
+        && x->request.want.readonly == DLS_READONLY_TRUE) {
         table = x->plan->read_only_table;
     }
     return check_autograd(x) < 0
@@ -399,7 +401,7 @@ attempt_dlpack(dls_exchange *x, unsigned mask)
     const dls_call_values values = {NULL, NULL, NULL};
     PyObject *capsule = dls_call_dlpack(x->state, x->plan, x->source, mask, &values);
     dls_attempt got = dls_attempt_read_capsule(x, capsule, mask);
-    if (got == DLS_ATTEMPT_GOT && x->request.copy == 0
+    if (got == DLS_ATTEMPT_GOT && x->request.want.copy == 0
         && (x->acquired.flags & DL_FLAG_IS_COPIED)) {
         got = ask_uncopied(x, mask);
     }
@@ -499,7 +501,8 @@ attempt_interface(dls_exchange *x, dls_protocol protocol)
 static dls_attempt
 sync_column(dls_exchange *x, dls_producer_stream p)
 {
-    if (x->acquired.tensor.device.device_type == dl_kDLCPU && !x->request.has_assumed) {
+    if (x->acquired.tensor.device.device_type == dl_kDLCPU
+        && !x->request.want.has_assumed) {
         return DLS_ATTEMPT_GOT;
     }
     dls_plan_leave_host(x->plan, true);

@@ -19,7 +19,7 @@ static int
 is_mistaken(dls_exchange *x)
 {
     dl_device said;
-    if (!x->request.has_assumed || !x->plan->has_device) {
+    if (!x->request.want.has_assumed || !x->plan->has_device) {
         return 0;
     }
     int got = dls_device_ask(x->state, x->plan, x->source, &said);
@@ -102,7 +102,7 @@ refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *va
         return refusal == DLS_REFUSED_DATA ? stream : form;
     }
     /* dlshim copies if the producer does not. */
-    if ((open & DLS_ASK_COPY) && x->request.copy == 1
+    if ((open & DLS_ASK_COPY) && x->request.want.copy == 1
         && (PyErr_ExceptionMatches(PyExc_BufferError)
             || PyErr_ExceptionMatches(PyExc_RuntimeError))) {
         return DLS_ASK_COPY;
@@ -321,9 +321,9 @@ collect_keywords(const dls_exchange *x, const dls_sync *sync, bool copies,
                  dls_call_values *values)
 {
     *values = (dls_call_values){.stream = sync->passed,
-                                .copy = x->request.copy == 1 ? Py_True : Py_False};
+                                .copy = x->request.want.copy == 1 ? Py_True : Py_False};
     return DLS_ASK_VERSION | (sync->passed != NULL ? DLS_ASK_STREAM : 0)
-           | (copies && x->request.copy >= 0 ? DLS_ASK_COPY : 0);
+           | (copies && x->request.want.copy >= 0 ? DLS_ASK_COPY : 0);
 }
 
 /* It was copied or moved as it was asked: torch flags no copy, and JAX calls its own
@@ -333,7 +333,8 @@ static void
 note_private_copy(dls_exchange *x)
 {
     dls_acquired *acquired = &x->acquired;
-    if (!dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED) || x->request.has_assumed) {
+    if (!dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED)
+        || x->request.want.has_assumed) {
         return;
     }
     uint64_t flags = (acquired->flags & ~(uint64_t)DL_FLAG_READ_ONLY)
@@ -375,16 +376,16 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
     }
     dls_producer_kind kind = told ? sync->kind : dls_kind_without_stream(x->plan);
     /* torch makes S wait first, and then starts its copy: so S is synced again. */
-    if (kind == DLS_PRODUCER_REFUSES_TWO && x->request.copy == 1
+    if (kind == DLS_PRODUCER_REFUSES_TWO && x->request.want.copy == 1
         && (used & DLS_ASK_COPY)) {
         kind = DLS_PRODUCER_OLD;
     }
     x->acquired.copy_asked = (used & DLS_ASK_COPY) != 0;
-    if (x->request.copy == 1 && x->acquired.copy_asked) {
+    if (x->request.want.copy == 1 && x->acquired.copy_asked) {
         note_private_copy(x);
     }
     /* A copy that was asked for is still due if copy= had to be dropped (N4). */
-    bool not_copied = x->request.copy == 1 && (full & ~used & DLS_ASK_COPY)
+    bool not_copied = x->request.want.copy == 1 && (full & ~used & DLS_ASK_COPY)
                       && !dls_transfer_can_allocate(sync->from.device.device_type);
     int code = not_copied
                    ? dls_refuse(x->state, DLS_EBUFFER, x->source,
@@ -423,7 +424,7 @@ attempt_dlpack(dls_exchange *x, dl_device device)
 static dls_attempt
 call_to_move(dls_exchange *x, dls_sync *sync)
 {
-    dl_device want = x->request.device;
+    dl_device want = x->request.want.device;
     dls_call_values values;
     unsigned mask = collect_keywords(x, sync, true, &values) | DLS_ASK_DEVICE;
     values.dl_device = Py_BuildValue("(ii)", (int)want.device_type,
@@ -443,15 +444,15 @@ static int
 begin_move(dls_exchange *x, dl_device device, const dls_request *request,
            dls_sync *sync)
 {
-    dls_sync_source from = dls_sync_source_of(x, request->device);
+    dls_sync_source from = dls_sync_source_of(x, request->want.device);
     from.request = request;
     dls_producer_kind kind = dls_producer_kind_of(x->plan, device);
     if (dls_sync_begin(&from, NULL, kind, sync) < 0) {
         return -1;
     }
-    bool to_host = request->device.device_type == dl_kDLCPU;
+    bool to_host = request->want.device.device_type == dl_kDLCPU;
     dls_sync_place(sync, device, to_host ? DLS_TRANSFER_TO_HOST : sync->transfer);
-    if (request->empty) {
+    if (request->who.empty) {
         sync->s.value = DLS_VALUE_MINUS_ONE; /* no context is entered */
     }
     int captured = dls_sync_meets_capture(sync);
@@ -469,7 +470,7 @@ has_moved(dl_device came, dl_device want)
 static dls_attempt
 move(dls_exchange *x, dls_sync *sync)
 {
-    dl_device want = x->request.device;
+    dl_device want = x->request.want.device;
     dls_attempt got = step_over(x, call_to_move(x, sync));
     if (got == DLS_ATTEMPT_GOT && !has_moved(x->acquired.tensor.device, want)) {
         return dls_attempt_end(x, -1, DLS_ATTEMPT_NOT_OFFERED);
@@ -497,8 +498,8 @@ dls_attempt_move(dls_exchange *x, dl_device device)
 {
     dls_sync sync;
     dls_request request = x->request;
-    if (request.device.device_type == dl_kDLCPU) {
-        request.stream = NULL;
+    if (request.want.device.device_type == dl_kDLCPU) {
+        request.streams.consumer = NULL;
     }
     dls_attempt got = begin_move(x, device, &request, &sync) < 0 ? DLS_ATTEMPT_FINAL
                                                                  : move(x, &sync);
@@ -519,8 +520,8 @@ attempt_table(dls_exchange *x, dls_transfer route)
         return got == DLS_ATTEMPT_GOT ? dls_attempt_sync(x, DLS_PRODUCER_OLD, unknown)
                                       : got;
     }
-    if (route != DLS_TRANSFER_HERE || request->copy == 1
-        || !dls_stream_is_minus_one(request->stream)) {
+    if (route != DLS_TRANSFER_HERE || request->want.copy == 1
+        || !dls_stream_is_minus_one(request->streams.consumer)) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }
     /* __dlpack__ decides about refusals, except for a library whose autograd dlshim
@@ -533,7 +534,7 @@ attempt_table(dls_exchange *x, dls_transfer route)
 static dls_attempt
 attempt_host_protocol(dls_exchange *x, dls_protocol protocol)
 {
-    if (!x->request.has_assumed) {
+    if (!x->request.want.has_assumed) {
         return DLS_ATTEMPT_NOT_OFFERED;
     }
     dls_attempt got = step_over(x, dls_attempt_on_host(x, protocol, 0));

@@ -80,7 +80,7 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
                      || (x->refused_otherwise
                          && !dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL));
     unsigned bits = mask | (after_refusal || by_chance ? 0 : DLS_FORM_KNOWN)
-                    | (x->request.versioned ? DLS_FORM_WANTED : 0)
+                    | (x->request.want.versioned ? DLS_FORM_WANTED : 0)
                     | (x->acquired.generation == DLS_VERSIONED ? DLS_FORM_VERSIONED
                                                                : 0);
     if (is_fast(x->plan, protocol, mask)) {
@@ -110,7 +110,7 @@ may_try_form(int i, bool legacy_first, dls_refusal refusal)
 static dls_attempt
 try_dlpack(dls_exchange *x)
 {
-    bool legacy_first = !x->request.versioned
+    bool legacy_first = !x->request.want.versioned
                         && dls_plan_has(x->plan, DLS_LIB_LEGACY_TRUTHFUL); /* N3 */
     const unsigned forms[] = {legacy_first ? 0 : DLS_ASK_VERSION,
                               legacy_first ? DLS_ASK_VERSION : 0, DLS_ASK_STREAM};
@@ -250,10 +250,10 @@ find_empty(dls_exchange *x)
     PyObject *shape = NULL;
     int got = dls_get_optional(x->source, x->state->names.shape, &shape);
     Py_ssize_t n = got > 0 && PyTuple_Check(shape) ? PyTuple_Size(shape) : 0;
-    x->request.empty = false;
+    x->request.who.empty = false;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *extent = PyTuple_GetItem(shape, i);
-        x->request.empty |= PyLong_Check(extent) && !PyObject_IsTrue(extent);
+        x->request.who.empty |= PyLong_Check(extent) && !PyObject_IsTrue(extent);
     }
     Py_XDECREF(shape);
     return got < 0 ? dls_error_forget() : 0;
@@ -267,7 +267,7 @@ negotiate_transfer(dls_exchange *x, dl_device device, bool copies)
 {
     dls_request *request = &x->request;
     /* A label that may name another device decides nothing yet (S26). */
-    bool doubtful = request->device.device_type == device.device_type
+    bool doubtful = request->want.device.device_type == device.device_type
                     && dls_plan_has(x->plan, DLS_LIB_LABEL_CHECKED);
     if (copies
         && ((!doubtful && dls_transfer_check(x->state, x->source, request, device) < 0)
@@ -352,8 +352,8 @@ negotiate_off_host(dls_exchange *x, dl_device device)
         return -1;
     }
     dls_plan_leave_host(x->plan, true);
-    return x->request.has_device ? negotiate_to_wanted(x, device)
-                                 : negotiate(x, &device);
+    return x->request.want.has_device ? negotiate_to_wanted(x, device)
+                                      : negotiate(x, &device);
 }
 
 /* --- where the memory lies ------------------------------------------------ */
@@ -365,12 +365,12 @@ static int
 device_before_export(const dls_exchange *x, dls_learned learned, dl_device *device)
 {
     const dls_plan *plan = x->plan;
-    if (x->request.has_assumed) {
-        *device = x->request.assumed;
+    if (x->request.want.has_assumed) {
+        *device = x->request.want.assumed;
         return 1;
     }
     if (plan->cpu_only
-        || (learned.met && !learned.off_host && !x->request.ask_device)) {
+        || (learned.met && !learned.off_host && !x->request.who.ask_device)) {
         return 0;
     }
     int got = plan->table != NULL ? dls_ctable_device(plan, x->source, device) : 0;
@@ -392,8 +392,8 @@ sync_pinned(dls_exchange *x, dl_device device)
 {
     const dls_producer_stream p = {.known = DLS_P_UNKNOWN};
     dls_request request = x->request;
-    request.has_assumed = true;
-    request.assumed = device;
+    request.want.has_assumed = true;
+    request.want.assumed = device;
     dls_sync_source from = dls_sync_source_of(x, device);
     from.request = &request;
     int code = dls_sync_acquired(&from, DLS_PRODUCER_OLD, p, &x->acquired);
@@ -406,7 +406,7 @@ static int
 check_stream_object(const dls_exchange *x)
 {
     dls_stream s;
-    PyObject *stream = x->request.stream;
+    PyObject *stream = x->request.streams.consumer;
     return stream != NULL && !PyLong_Check(stream) && !x->plan->cpu_only
                ? dls_consumer_stream_read(x->state, &x->request, &s)
                : 0;
@@ -479,7 +479,8 @@ acquire_tensor(dls_exchange *x)
     if (dls_tensor_acquire(tensor, &x->acquired) < 0) {
         return -1;
     }
-    if (x->acquired.tensor.device.device_type == dl_kDLCPU && !x->request.has_assumed) {
+    if (x->acquired.tensor.device.device_type == dl_kDLCPU
+        && !x->request.want.has_assumed) {
         return 0;
     }
     dls_attempt got = dls_attempt_sync(x, DLS_PRODUCER_OLD,
@@ -548,16 +549,17 @@ dls_acquire(dls_exchange *x)
         return after_learned(x, form, read_outcome(x));
     }
     const dls_request *request = &x->request;
-    dls_attempt first = !request->has_assumed && dls_plan_reads_buffer_first(x->plan)
+    dls_attempt first = !request->want.has_assumed
+                                && dls_plan_reads_buffer_first(x->plan)
                             ? try_buffer_first(x)
                             : DLS_ATTEMPT_NOT_OFFERED;
     if (first != DLS_ATTEMPT_NOT_OFFERED) {
         return first == DLS_ATTEMPT_GOT ? 0 : -1;
     }
     const dls_learned learned = dls_plan_learned(x->plan);
-    const dls_form form = learned.forms[request->versioned];
+    const dls_form form = learned.forms[request->want.versioned];
     if (!(form & DLS_FORM_KNOWN) || !learned.met || learned.off_host
-        || request->has_assumed) {
+        || request->want.has_assumed) {
         return acquire_anew(x, learned);
     }
     dl_device device;

@@ -127,8 +127,9 @@ dls_exchange_check(const dls_exchange *x)
     const dls_request *request = &x->request;
     return x->state != NULL && x->source != NULL && x->plan != NULL
            && dls_plan_check(x->plan) && PyErr_Occurred() == NULL
-           && request->seen == &x->request.stream_read && request->copy >= -1
-           && request->copy <= 1 && outcome_check(&x->outcome)
+           && request->streams.seen == &x->request.streams.read
+           && request->want.copy >= -1 && request->want.copy <= 1
+           && outcome_check(&x->outcome)
            && ((x->tried & DLS_FORM_KNOWN) || x->tried_error == NULL)
            && acquired_check(&x->acquired);
 }

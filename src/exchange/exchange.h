@@ -117,47 +117,61 @@ typedef struct {
 /* max_version is the tuple that dlshim itself passes: another exchange asks. */
 #define DLS_ASKED_OURS (1u << (DLS_KW_COUNT + 3))
 
-/* The consumer's request; after dls_request_options, with all options in it but
- * detach=, which says which object is exported. */
+/* What the consumer and the user want of the memory that goes out. */
 typedef struct {
-    const dls_options *options; /* borrowed; NULL: none */
-    unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: the consumer's keywords (N9) */
-    bool stream_said;       /* a stream was named, None included (S14) */
-    bool device_question;   /* it asked for the device just before (N9) */
-    bool hides_queue;       /* it names no stream, but on oneAPI it has one (S6) */
-    bool versioned;         /* generation that it asked for */
-    bool supports_anything; /* it is a Tensor: it takes strides of any sign */
-    bool hidden;            /* to_capsule asks: nobody knows who will take it (N9) */
-    bool keeps_word;  /* a Tensor is made, which keeps the word of readonly= (T8) */
-    bool kernel_asks; /* through our C table: kernels take Parameters */
-    bool detaches;    /* detach= is of dlshim.h: for types with autograd alone */
-    bool has_device;  /* a device is wanted: *device */
-    bool has_assumed; /* the producer's label is wrong: it is *assumed */
-    bool ask_device;  /* the device must be known before the export (N5) */
-    bool host_reads;  /* dlshim itself reads pinned memory, whatever the stream */
-    bool waits;       /* where no stream is given, the host waits: as "wait" (S25) */
-    bool empty;       /* copies to the host: the object says that it has no elements */
-    int8_t copy;      /* -1 None, 0 False, 1 True: sent off the host only (T8) */
+    bool versioned;        /* generation that the consumer asked for */
+    int8_t copy;           /* -1 None, 0 False, 1 True: sent off the host only (T8) */
     dls_readonly readonly; /* readonly= of the options */
     dls_order order;
     bool joins;    /* order= asks for a copy of chunks, whoever the consumer is (C9) */
     int64_t align; /* bytes, a power of two; 0: memory of any alignment will do */
     int64_t copy_align; /* of a copy, in bytes: `align`, and DLS_ALIGNMENT at least */
-    bool has_dtype; /* the elements have another dtype than the source says: *dtype */
+    bool detaches;      /* detach= is of dlshim.h: for types with autograd alone */
+    bool guards;        /* on_release="guard" (S22) */
+    bool has_dtype;   /* the elements have another dtype than the source says: dtype */
+    bool has_device;  /* a device is wanted: device */
+    bool has_assumed; /* the producer's label is wrong: it is `assumed` */
     dl_dtype dtype;
-    bool guards;            /* on_release="guard" (S22) */
-    uint8_t unknown_stream; /* DLS_UNKNOWN_* */
     dl_device device;
     dl_device assumed;
-    const dl_exchange_api
-        *like; /* the C table that allocates on like_device, or NULL */
-    dl_device like_device;
+    const dl_exchange_api *like; /* the C table that allocates, or NULL */
+    dl_device like_device;       /* where it allocates */
     bool like_tells_stream;
-    PyObject *stream;          /* borrowed; NULL or None: none given */
-    PyObject *producer_stream; /* borrowed; NULL or None: none given */
-    dls_stream_memory *seen; /* where the read stream is remembered: `stream_read` here
-                              * or in the record that this one is a copy of */
-    dls_stream_memory stream_read;
+} dls_request_want;
+
+/* Who asks, and what they can take. */
+typedef struct {
+    unsigned asked_with;    /* DLS_ASK_*, DLS_ASKED_*: the consumer's keywords (N9) */
+    bool device_question;   /* it asked for the device just before (N9) */
+    bool supports_anything; /* it is a Tensor: it takes strides of any sign */
+    bool hidden;            /* to_capsule asks: nobody knows who will take it (N9) */
+    bool keeps_word;  /* a Tensor is made, which keeps the word of readonly= (T8) */
+    bool kernel_asks; /* through our C table: kernels take Parameters */
+    bool ask_device;  /* the device must be known before the export (N5) */
+    bool host_reads;  /* dlshim itself reads pinned memory, whatever the stream */
+    bool empty;       /* copies to the host: the object says that it has no elements */
+} dls_request_who;
+
+/* The order of the work of both sides. */
+typedef struct {
+    PyObject *consumer; /* stream=, borrowed; NULL or None: none given */
+    PyObject *producer; /* producer_stream=, borrowed; NULL or None: none given */
+    bool said;          /* a consumer stream was named, None included (S14) */
+    bool hides_queue;   /* it names no stream, but on oneAPI it has one (S6) */
+    bool waits;         /* where no stream is given, the host waits: as "wait" (S25) */
+    uint8_t unknown;    /* DLS_UNKNOWN_*: the word of unknown_stream= */
+    dls_stream_memory *seen; /* where the read stream is remembered: `read` here or in
+                              * the record that this one is a copy of */
+    dls_stream_memory read;
+} dls_request_streams;
+
+/* The consumer's request; after dls_request_options, with all options in it but
+ * detach=, which says which object is exported. */
+typedef struct {
+    const dls_options *options; /* borrowed; NULL: none */
+    dls_request_want want;
+    dls_request_who who;
+    dls_request_streams streams;
 } dls_request;
 
 /* The outcome of asking a producer. */

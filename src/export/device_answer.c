@@ -35,8 +35,8 @@ dls_device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *source
 static int
 device_by_export(dls_exchange *x, dl_device *device)
 {
-    x->request.versioned = true;
-    x->request.stream = x->state->minus_one;
+    x->request.want.versioned = true;
+    x->request.streams.consumer = x->state->minus_one;
     if (dls_acquire(x) < 0) {
         return -1;
     }

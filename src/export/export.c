@@ -200,7 +200,7 @@ clear_run(dls_exchange *x)
     x->learned_failed = false;
     x->refused_otherwise = false;
     x->synced = false;
-    x->request.empty = false;
+    x->request.who.empty = false;
 }
 
 void
@@ -283,7 +283,7 @@ wants_detach(const dls_exchange *x)
     const dls_options *options = x->request.options;
     return options != NULL && dls_option_given(options, DLS_OPTION_detach)
            && options->detach && !dls_plan_is_tensor(x->plan)
-           && (!x->request.detaches || dls_plan_has(x->plan, DLS_LIB_AUTOGRAD));
+           && (!x->request.want.detaches || dls_plan_has(x->plan, DLS_LIB_AUTOGRAD));
 }
 
 int
@@ -314,7 +314,7 @@ static int
 make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **guarded)
 {
     dls_error err;
-    if (!x->request.guards) {
+    if (!x->request.want.guards) {
         return 0;
     }
     dl_device device = resolved->delivery.tensor.device;
@@ -408,7 +408,7 @@ can_hand_on(const dls_exchange *x, const dls_resolved *resolved)
 {
     bool versioned = resolved->delivery.versioned;
     const dls_acquired *acquired = &x->acquired;
-    if (resolved->copied || resolved->needs_keeping || x->request.guards
+    if (resolved->copied || resolved->needs_keeping || x->request.want.guards
         || acquired->generation != (dls_generation)versioned
         || !dls_acquired_may_hand_on(x) || !dls_fast_is_open()) {
         return false;
@@ -450,7 +450,7 @@ hand_on_struct(dls_acquired *acquired, bool versioned)
 static void *
 hand_on(dls_exchange *x, dls_export_kind kind)
 {
-    bool versioned = x->request.versioned;
+    bool versioned = x->request.want.versioned;
     void *given = kind == DLS_EXPORT_CAPSULE ? hand_on_capsule(&x->acquired, versioned)
                                              : hand_on_struct(&x->acquired, versioned);
     if (given != NULL) {
@@ -496,7 +496,7 @@ find_ready(const dls_exchange *x, const dls_resolved *resolved,
            dls_producer_stream *ready, PyObject **stream)
 {
     dl_device device = resolved->delivery.tensor.device;
-    PyObject *given = x->request.stream;
+    PyObject *given = x->request.streams.consumer;
     bool is_object = given != NULL && !PyLong_Check(given) && !PyUnicode_Check(given);
     *stream = is_object ? given : NULL;
     Py_XINCREF(*stream);
@@ -584,22 +584,23 @@ complete_request(dls_exchange *x, dls_export_kind kind)
 {
     dls_request *request = &x->request;
     if (kind == DLS_EXPORT_TENSOR) {
-        request->versioned = true;
-        request->host_reads = true; /* a Tensor shows pinned memory to the host */
-        request->supports_anything = true;
+        request->want.versioned = true;
+        request->who.host_reads = true; /* a Tensor shows pinned memory to the host */
+        request->who.supports_anything = true;
     }
     if (request->options != NULL
         && dls_request_options(x->state, x->source, request) < 0) {
         return -1;
     }
-    if (request->has_device) {
+    if (request->want.has_device) {
         dls_transfer_name_device(request);
     }
-    request->host_reads |= request->copy == 1;
+    request->who.host_reads |= request->want.copy == 1;
     /* Asked only where the answer is needed (N5): any stream, any device. */
-    request->ask_device |= request->stream != NULL || request->has_device;
-    if (request->waits) {
-        request->stream = x->state->names.wait;
+    request->who.ask_device |= request->streams.consumer != NULL
+                               || request->want.has_device;
+    if (request->streams.waits) {
+        request->streams.consumer = x->state->names.wait;
     }
     return 0;
 }
@@ -654,7 +655,7 @@ dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
 {
     dls_exchange x;
     dls_exchange_begin(&x, state, source, plan, NULL, outcome);
-    x.request.copy = copy;
+    x.request.want.copy = copy;
     PyObject *tensor = dls_exchange_run(&x, DLS_EXPORT_TENSOR);
     dls_exchange_end(&x);
     return tensor;

@@ -31,7 +31,7 @@ learn_stream(const dls_exchange *x, dls_producer_stream *p)
     dls_request request = x->request;
     dl_device device;
     if (dls_option_given(options, DLS_OPTION_producer_stream)) {
-        request.producer_stream = options->producer_stream;
+        request.streams.producer = options->producer_stream;
     }
     if (dls_plan_is_tensor(x->plan)) {
         /* mutant: stream of a Tensor for the table */
@@ -78,7 +78,7 @@ begin_stream(dls_exchange *x, dls_producer_stream *p)
         *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }
     else {
-        x->request.stream = x->state->minus_one;
+        x->request.streams.consumer = x->state->minus_one;
     }
     return 0;
 }
@@ -168,7 +168,7 @@ begin_foreign(dls_exchange *x, const dls_home *home, PyObject **stream)
                                 : dls_driver_of(device.device_type)->legacy;
     *stream = PyLong_FromUnsignedLongLong(handle);
     /* mutant: stream of another home */
-    x->request.stream = *stream;
+    x->request.streams.consumer = *stream;
     return *stream != NULL ? 0 : -1;
 }
 
@@ -178,10 +178,10 @@ export_struct(dls_exchange *x, bool versioned, const dls_home *home)
     dls_producer_stream p = {.known = DLS_P_UNKNOWN};
     PyObject *stream;
     void *managed = NULL;
-    x->request.versioned = versioned;
-    x->request.kernel_asks = true;
-    x->request.stream_said = true; /* S21: it works on the stream that we answer */
-    x->request.supports_anything = true;
+    x->request.want.versioned = versioned;
+    x->request.who.kernel_asks = true;
+    x->request.streams.said = true; /* S21: it works on the stream that we answer */
+    x->request.who.supports_anything = true;
     if (begin_foreign(x, home, &stream) == 0
         && (stream != NULL || begin_stream(x, &p) == 0)) {
         managed = dls_exchange_run(x, DLS_EXPORT_STRUCT);

@@ -248,7 +248,7 @@ dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
     dls_column column;
     PyObject *source = Py_NewRef(self->source); /* as in capsule_of */
     dls_request_init(&request, NULL);
-    request.versioned = true;
+    request.want.versioned = true;
     column.protocol = dls_form_protocol(form);
     int got = dls_read_column(self->state, source, self->plan, &request, &column);
     PyObject *capsule = got > 0 && is_plain_column(&column)

@@ -28,7 +28,7 @@ check_copy(const dls_exchange *x, const dls_resolved *resolved)
 {
     const dls_delivery *what = &resolved->delivery;
     const char *why_not;
-    if (x->request.copy == 0) {
+    if (x->request.want.copy == 0) {
         return dls_refuse_copy(x->state, x->source, resolved->reason->word,
                                ", but copy=False was asked for; allow it with "
                                "copy=None, or drop the option",
@@ -104,7 +104,7 @@ make_copy(const dls_exchange *x, dls_resolved *resolved)
 {
     int64_t bytes = resolved->scan.count * resolved->scan.itemsize; /* scanned */
     void *start;
-    void *block = dls_alloc_aligned(bytes, x->request.copy_align, &start);
+    void *block = dls_alloc_aligned(bytes, x->request.want.copy_align, &start);
     if (block == NULL) {
         PyErr_NoMemory();
         return -1;
@@ -132,8 +132,8 @@ send_to_oneapi(const dls_exchange *x, dls_resolved *resolved, int64_t bytes)
     dls_delivery *what = &resolved->delivery;
     dls_hold gathered = {0};
     dls_sycl_block block = {.bytes = bytes,
-                            .alignment = x->request.copy_align,
-                            .device_id = x->request.device.device_id};
+                            .alignment = x->request.want.copy_align,
+                            .device_id = x->request.want.device.device_id};
     dls_hold_move(&resolved->made, &gathered);
     block.src = (const char *)what->tensor.data + what->tensor.byte_offset;
     int code = dls_sycl_copy_from_host(x->state, x->source, &block);
@@ -147,7 +147,7 @@ send_to_oneapi(const dls_exchange *x, dls_resolved *resolved, int64_t bytes)
     resolved->copied = true;
     what->tensor.data = block.data;
     what->tensor.byte_offset = 0;
-    what->tensor.device = x->request.device;
+    what->tensor.device = x->request.want.device;
     what->canonical = true;
     return 0;
 }
@@ -178,7 +178,8 @@ resolve_copy(dls_exchange *x, dls_resolved *resolved)
 {
     int32_t have = resolved->delivery.tensor.device.device_type;
     bool on_host = resolved->fetch || (!resolved->send && dls_device_is_host(have));
-    bool to_oneapi = resolved->send && x->request.device.device_type == dl_kDLOneAPI;
+    bool to_oneapi = resolved->send
+                     && x->request.want.device.device_type == dl_kDLOneAPI;
     bool host_reads = dls_device_is_host(have) || have == dl_kDLCUDAManaged;
     if (check_copy(x, resolved) < 0 || (host_reads && dls_copy_wait(x) < 0)
         || (to_oneapi ? copy_to_oneapi(x, resolved)
@@ -189,7 +190,7 @@ resolve_copy(dls_exchange *x, dls_resolved *resolved)
     }
     resolved->needs_keeping = x->keeps;
     resolved->delivery.flags |= DL_FLAG_IS_COPIED;
-    if (x->request.readonly == DLS_READONLY_TRUE) {
+    if (x->request.want.readonly == DLS_READONLY_TRUE) {
         resolved->delivery.flags |= DL_FLAG_READ_ONLY;
     }
     return 0;
@@ -283,11 +284,11 @@ width_in_memory(const dls_acquired *acquired)
 static int
 apply_reinterpret(dls_exchange *x, dls_resolved *resolved)
 {
-    if (!x->request.has_dtype) {
+    if (!x->request.want.has_dtype) {
         return 0;
     }
     char have_text[48], want_text[48];
-    const dl_dtype wanted = x->request.dtype;
+    const dl_dtype wanted = x->request.want.dtype;
     dl_dtype *have = &x->acquired.tensor.dtype;
     int width = (int)width_in_memory(&x->acquired);
     if (dls_dtype_bits(wanted) != width) {
@@ -314,7 +315,7 @@ static int
 check_packing(const dls_exchange *x)
 {
     dl_dtype dtype = x->acquired.tensor.dtype;
-    bool to_versioned = x->request.versioned || x->request.supports_anything;
+    bool to_versioned = x->request.want.versioned || x->request.who.supports_anything;
     bool known = to_versioned ? x->acquired.generation != DLS_LEGACY
                               : x->acquired.generation == DLS_LEGACY;
     if (known || dls_dtype_bits(dtype) >= 8) {
@@ -339,10 +340,10 @@ check_packing(const dls_exchange *x)
 static int
 resolve_device(dls_exchange *x, dls_resolved *resolved)
 {
-    if (x->request.has_assumed) {
-        x->acquired.tensor.device = x->request.assumed;
+    if (x->request.want.has_assumed) {
+        x->acquired.tensor.device = x->request.want.assumed;
     }
-    dl_device have = x->acquired.tensor.device, want = x->request.device;
+    dl_device have = x->acquired.tensor.device, want = x->request.want.device;
     switch (dls_transfer_of(x->state, &x->request, have)) {
     case DLS_TRANSFER_HERE:
         return 0;
@@ -383,7 +384,8 @@ must_copy(const dls_exchange *x, int32_t device_type)
     /* Our own copy: the chunks of a column, joined (C9). */
     bool ours = (x->acquired.flags & DL_FLAG_IS_COPIED)
                 && x->acquired.generation == DLS_DESCRIBED;
-    return x->request.copy == 1 && !ours && (dls_device_is_host(device_type) || !told);
+    return x->request.want.copy == 1 && !ours
+           && (dls_device_is_host(device_type) || !told);
 }
 
 /* Consumers that can copy the memory to their device themselves are left to do it: they
@@ -421,11 +423,11 @@ static bool
 is_misaligned(const dls_request *request, const dls_resolved *resolved)
 {
     const dl_tensor *tensor = &resolved->delivery.tensor;
-    if (request->align == 0 || resolved->scan.count == 0) {
+    if (request->want.align == 0 || resolved->scan.count == 0) {
         return false;
     }
     uintptr_t address = (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset;
-    return (address & (uintptr_t)(request->align - 1)) != 0;
+    return (address & (uintptr_t)(request->want.align - 1)) != 0;
 }
 
 /* Is the consumer known not to take memory of this layout (N9)?  *layout: the one that
@@ -460,10 +462,10 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
     if (resolved->reason != NULL) {
         return resolved->reason; /* it is read-only */
     }
-    if (x->request.order == DLS_ORDER_C && !resolved->scan.contiguous) {
+    if (x->request.want.order == DLS_ORDER_C && !resolved->scan.contiguous) {
         return &row_major;
     }
-    if (x->request.order == DLS_ORDER_AUTO
+    if (x->request.want.order == DLS_ORDER_AUTO
         && is_known_to_refuse(x, resolved, &layout, &package)) {
         return &not_taken;
     }
@@ -475,7 +477,7 @@ reason_to_copy(const dls_exchange *x, const dls_resolved *resolved)
 dls_readonly
 dls_resolve_readonly_word(const dls_exchange *x)
 {
-    dls_readonly said = x->request.readonly;
+    dls_readonly said = x->request.want.readonly;
     bool remembers = said == DLS_READONLY_UNSAID
                      && Py_IS_TYPE(x->source, x->state->tensor_type);
     return remembers                   ? dls_tensor_data(x->source)->readonly
@@ -500,7 +502,7 @@ refuse_readonly(const dls_exchange *x, const char *why)
 static int
 resolve_untold(const dls_exchange *x, dls_readonly word)
 {
-    bool kernel = x->request.kernel_asks;
+    bool kernel = x->request.who.kernel_asks;
     if (word == DLS_READONLY_UNSAID && !kernel
         && dls_library_asked_by(x->state, DLS_ASKER_NEVER_WRITES) != NULL) {
         return 0;
@@ -517,13 +519,13 @@ static int
 resolve_told(const dls_exchange *x, dls_readonly word)
 {
     bool strict = word == DLS_READONLY_ERROR;
-    if (x->request.kernel_asks) {
+    if (x->request.who.kernel_asks) {
         return strict
                    ? refuse_readonly(
                          x, "takes it through the C table, where few look at the flag")
                    : 0;
     }
-    const char *module = x->request.device_question
+    const char *module = x->request.who.device_question
                              ? dls_library_asked_by(x->state, DLS_ASKER_HEEDS_NOT)
                              : NULL;
     if (module == NULL) {
@@ -547,12 +549,12 @@ resolve_told(const dls_exchange *x, dls_readonly word)
 static int
 resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 {
-    dls_readonly said = x->request.readonly;
+    dls_readonly said = x->request.want.readonly;
     bool sets = said >= DLS_READONLY_FALSE;
     resolved->readonly = sets ? said == DLS_READONLY_TRUE
                               : (x->acquired.flags & DL_FLAG_READ_ONLY) != 0;
     x->acquired.readonly_stated |= sets; /* a Tensor made now remembers it */
-    if (!resolved->readonly || x->request.keeps_word) {
+    if (!resolved->readonly || x->request.who.keeps_word) {
         return 0;
     }
     dls_readonly word = dls_resolve_readonly_word(x);
@@ -560,12 +562,12 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
         resolved->reason = &private_copy;
     }
     bool counts = word == DLS_READONLY_ERROR || x->acquired.readonly_stated;
-    bool copies = x->request.copy != 0 && reason_to_copy(x, resolved) != NULL;
+    bool copies = x->request.want.copy != 0 && reason_to_copy(x, resolved) != NULL;
     if (word == DLS_READONLY_COPY || word == DLS_READONLY_SHARE || !counts
-        || x->request.copy == 1 || copies) {
+        || x->request.want.copy == 1 || copies) {
         return 0;
     }
-    return x->request.versioned ? resolve_told(x, word) : resolve_untold(x, word);
+    return x->request.want.versioned ? resolve_told(x, word) : resolve_untold(x, word);
 }
 
 /* --- layout and flags ------------------------------------------------------- */
@@ -575,8 +577,8 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 static int
 refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
 {
-    const char *cures = x->request.hidden ? "order=\"C\""
-                                          : "order=\"auto\" or order=\"C\"";
+    const char *cures = x->request.who.hidden ? "order=\"C\""
+                                              : "order=\"auto\" or order=\"C\"";
     switch (layout) {
     case DLS_LAYOUT_ROW_MAJOR:
         return dls_refuse(x->state, DLS_EOPTION, x->source,
@@ -605,13 +607,13 @@ refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
 static int
 check_scalar(const dls_exchange *x)
 {
-    unsigned with = x->request.asked_with & (DLS_KW_MASKS - 1);
+    unsigned with = x->request.who.asked_with & (DLS_KW_MASKS - 1);
     const dl_tensor *tensor = &x->acquired.tensor;
     uint8_t code = tensor->dtype.code;
     bool has_buffer = tensor->device.device_type == dl_kDLCPU
                       && (code <= dl_kDLFloat || code == dl_kDLBool);
     if (tensor->ndim != 0 || !has_buffer || with != DLS_ASK_STREAM
-        || x->request.device_question) {
+        || x->request.who.device_question) {
         return 0;
     }
     const char *package = dls_library_asked_within(x->state, DLS_ASKER_LOSES_SCALARS);
@@ -632,7 +634,7 @@ check_layout(const dls_exchange *x, const dls_resolved *resolved)
 {
     dls_layout layout;
     const char *package;
-    if (x->request.order != DLS_ORDER_UNSAID
+    if (x->request.want.order != DLS_ORDER_UNSAID
         || !is_known_to_refuse(x, resolved, &layout, &package)) {
         return 0;
     }
@@ -688,8 +690,9 @@ scan_acquired(const dls_exchange *x, dls_resolved *resolved)
 static bool
 only_layout_counts(const dls_exchange *x)
 {
-    return x->request.options == NULL && x->request.copy < 0 && !x->request.has_device
-           && x->acquired.flags == 0 && x->acquired.generation != DLS_DESCRIBED
+    return x->request.options == NULL && x->request.want.copy < 0
+           && !x->request.want.has_device && x->acquired.flags == 0
+           && x->acquired.generation != DLS_DESCRIBED
            && x->acquired.tensor.dtype.bits >= 8;
 }
 
@@ -709,7 +712,7 @@ dls_resolve_checks(const dls_exchange *x, dls_resolved *resolved)
 static bool
 keeps_strides(const dls_exchange *x)
 {
-    return x->request.order == DLS_ORDER_K && x->acquired.tensor.strides != NULL;
+    return x->request.want.order == DLS_ORDER_K && x->acquired.tensor.strides != NULL;
 }
 
 /* Bytes that reinterpret= calls booleans are 0 or 1 (T7).  They are looked at where
@@ -784,7 +787,7 @@ int
 dls_resolve(dls_exchange *x, dls_resolved *resolved)
 {
     assert(dls_exchange_check(x) && !dls_acquired_is_empty(&x->acquired));
-    resolved->delivery.versioned = x->request.versioned;
+    resolved->delivery.versioned = x->request.want.versioned;
     if (check_scalar(x) < 0) {
         return -1;
     }

@@ -20,9 +20,9 @@
 static inline bool
 like_allocates(const dls_request *request, dl_device device)
 {
-    return request->like != NULL
-           && request->like_device.device_type == device.device_type
-           && request->like_device.device_id == device.device_id;
+    return request->want.like != NULL
+           && request->want.like_device.device_type == device.device_type
+           && request->want.like_device.device_id == device.device_id;
 }
 
 /* Memory that is wanted. */
@@ -38,9 +38,9 @@ static dls_producer_stream
 work_stream(const dls_request *request, dl_device device)
 {
     dls_producer_stream p = {.known = DLS_P_UNKNOWN};
-    const dl_exchange_api *table = request->like;
+    const dl_exchange_api *table = request->want.like;
     void *stream = NULL;
-    if (!request->like_tells_stream || table->current_work_stream == NULL) {
+    if (!request->want.like_tells_stream || table->current_work_stream == NULL) {
         return p;
     }
     if (table->current_work_stream(device.device_type, device.device_id, &stream)
@@ -76,8 +76,8 @@ call_allocator(const dls_exchange *x, dl_device device, int64_t bytes)
                            .dtype = {dl_kDLUInt, 8, 1},
                            .shape = &bytes,
                            .strides = &stride};
-    int code = x->request.like->managed_tensor_allocator(&prototype, &managed, &err,
-                                                         note_failure);
+    int code = x->request.want.like->managed_tensor_allocator(&prototype, &managed,
+                                                              &err, note_failure);
     PyErr_Clear();
     if (code == 0 && managed != NULL && managed->version.major == DL_MAJOR
         && managed->dl_tensor.data != NULL
@@ -314,10 +314,10 @@ dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
     dl_tensor *tensor = &resolved->delivery.tensor;
     device_copy copy = {.x = x,
                         .from = tensor,
-                        .to = resolved->send ? x->request.device : tensor->device,
+                        .to = resolved->send ? x->request.want.device : tensor->device,
                         .itemsize = resolved->scan.itemsize,
                         .bytes = resolved->scan.count * resolved->scan.itemsize,
-                        .align = x->request.copy_align};
+                        .align = x->request.want.copy_align};
     int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0 ? -1
                                                                : fill(&copy, resolved);
     resolved->made = copy.made;

@@ -401,10 +401,10 @@ exchange(dls_state *state, PyObject *obj, PyObject *source, const dlshim_request
     dls_request request;
     dl_managed_tensor_versioned *managed = NULL;
     dls_request_init(&request, NULL);
-    request.versioned = true;
-    request.supports_anything = true;
-    request.host_reads = given->device_type == 0;
-    request.detaches = given->detach != 0;
+    request.want.versioned = true;
+    request.who.supports_anything = true;
+    request.who.host_reads = given->device_type == 0;
+    request.want.detaches = given->detach != 0;
     if (make_options(state, source, given, &options) == 0) {
         managed = dls_function_run(state, source, options, &request, outcome,
                                    DLS_EXPORT_STRUCT);

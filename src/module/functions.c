@@ -213,7 +213,7 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
     else {
         dls_exchange_begin(&x, state, s.source, s.plan, s.options, outcome);
         request->options = s.options;
-        request->seen = &x.request.stream_read;
+        request->streams.seen = &x.request.streams.read;
         x.request = *request;
         result = dls_exchange_run(&x, kind);
         dls_exchange_end(&x);
@@ -227,7 +227,7 @@ dls_tensor_with(dls_state *state, PyObject *obj, dls_options *options)
 {
     dls_request request;
     dls_request_init(&request, NULL);
-    request.keeps_word = true;
+    request.who.keeps_word = true;
     return dls_function_run(state, obj, options, &request, NULL, DLS_EXPORT_TENSOR);
 }
 
@@ -305,7 +305,7 @@ parse_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
     for (Py_ssize_t i = 0; i < keywords; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i);
         if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
-            request->asked_with |= DLS_ASK_VERSION;
+            request->who.asked_with |= DLS_ASK_VERSION;
             return dls_request_version(state, values[i], request);
         }
     }
@@ -318,10 +318,10 @@ dls_capsule_with(dls_state *state, PyObject *obj, dls_options *options,
 {
     /* The consumer of the capsule is not known.  Only consumers that accept little ask
      * for the device first, so the request is treated as one of theirs (N9). */
-    request->device_question = true;
-    request->hidden = true;
+    request->who.device_question = true;
+    request->who.hidden = true;
     /* mutant: to_capsule waits */
-    request->waits = true; /* nor on which stream it reads (S25) */
+    request->streams.waits = true; /* nor on which stream it reads (S25) */
     return dls_function_run(state, obj, options, request, NULL, DLS_EXPORT_CAPSULE);
 }
 

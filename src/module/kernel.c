@@ -335,8 +335,8 @@ make(const one_call *call, PyObject *x, dls_plan *plan)
     }
     dls_request request;
     dls_request_init(&request, NULL);
-    request.versioned = said->takes == TAKES_CAPSULE_1;
-    request.asked_with = request.versioned ? DLS_ASK_VERSION : 0;
+    request.want.versioned = said->takes == TAKES_CAPSULE_1;
+    request.who.asked_with = request.want.versioned ? DLS_ASK_VERSION : 0;
     return dls_capsule_with(state, x, options, &request);
 }
 

@@ -180,7 +180,7 @@ refuse_type(dls_arrow_column *column, const arrow_schema *schema, bool extended)
 static int
 judge_meaning(dls_arrow_column *column, const char *text, int bits)
 {
-    column->unnamed = column->reading->request->has_dtype ? NULL : text;
+    column->unnamed = column->reading->request->want.has_dtype ? NULL : text;
     column->dtype = (dl_dtype){dl_kDLInt, (uint8_t)bits, 1};
     column->itemsize = column->width = bits / 8;
     return 0;
@@ -260,7 +260,8 @@ static int
 judge_binary(dls_arrow_column *column, int64_t bytes)
 {
     const dls_request *request = column->reading->request;
-    bool named = request->has_dtype && dls_dtype_bits(request->dtype) == 8 * bytes;
+    bool named = request->want.has_dtype
+                 && dls_dtype_bits(request->want.dtype) == 8 * bytes;
     /* Polars exports its type Object as bytes, which are the addresses of objects. */
     int objects = bytes == sizeof(void *)
                       ? dls_arrow_ask(column->reading, "holds_objects")
@@ -273,7 +274,7 @@ judge_binary(dls_arrow_column *column, int64_t bytes)
                                       "has their addresses",
                                       "objects", NULL, 0);
     }
-    column->dtype = named ? request->dtype : (dl_dtype){dl_kDLUInt, 8, 1};
+    column->dtype = named ? request->want.dtype : (dl_dtype){dl_kDLUInt, 8, 1};
     column->itemsize = named ? bytes : 1;
     column->width = bytes;
     column->has_byte_axis = !named;

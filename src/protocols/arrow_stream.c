@@ -197,7 +197,8 @@ may_join(const dls_reading *reading)
 {
     const dls_request *request = reading->request;
     return reading->acquired->tensor.device.device_type == dl_kDLCPU
-           && (request->copy == 1 || (request->joins && request->copy != 0));
+           && (request->want.copy == 1
+               || (request->want.joins && request->want.copy != 0));
 }
 
 static int
@@ -219,7 +220,7 @@ refuse_chunks(dls_arrow_column *column)
                                 "which dlshim does not join",
                                 "chunks", NULL, 0);
     }
-    bool copy_forbidden = column->reading->request->copy == 0;
+    bool copy_forbidden = column->reading->request->want.copy == 0;
     int once = dls_arrow_ask(column->reading, "is_read_once");
     if (once < 0) {
         return -1;
@@ -303,7 +304,8 @@ static int
 join(const dls_reading *reading, const chunks *all, dls_arrow_window *window)
 {
     void *start;
-    void *block = dls_alloc_aligned(all->bytes, reading->request->copy_align, &start);
+    void *block = dls_alloc_aligned(all->bytes, reading->request->want.copy_align,
+                                    &start);
     if (block == NULL) {
         PyErr_NoMemory();
         return -1;

@@ -20,9 +20,9 @@ static int
 read_zero(const dls_reading *reading)
 {
     const dls_request *request = reading->request;
-    bool named = request->producer_stream != NULL
-                 && request->producer_stream != Py_None;
-    if (named || dls_stream_is_minus_one(request->stream)) {
+    bool named = request->streams.producer != NULL
+                 && request->streams.producer != Py_None;
+    if (named || dls_stream_is_minus_one(request->streams.consumer)) {
         *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
         return 0;
     }
@@ -181,8 +181,8 @@ dls_cuda_interface_read(dls_reading *reading)
     if (empty) {
         *reading->p = (dls_producer_stream){.known = DLS_P_READY};
     }
-    if (reading->request->has_assumed) {
-        *device = reading->request->assumed;
+    if (reading->request->want.has_assumed) {
+        *device = reading->request->want.assumed;
     }
     else if ((empty ? label_empty(reading) : find_device(reading)) < 0) {
         return -1;

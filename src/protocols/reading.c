@@ -180,7 +180,7 @@ dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
     dl_dtype *dtype = &reading->acquired->tensor.dtype;
     reading->itemsize = itemsize;
     *dtype = said;
-    if (reading->request->has_dtype) {
+    if (reading->request->want.has_dtype) {
         return 0; /* reinterpret= has the last word */
     }
     if (reading->tells_elements) {
@@ -229,7 +229,7 @@ dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize)
                                      : DLS_DTYPE_UNKNOWN;
         dtype = (dl_dtype){code, 8, bytes};
         if (code == DLS_DTYPE_UNKNOWN && !is_among(kind, "biuV")
-            && !reading->request->has_dtype) {
+            && !reading->request->want.has_dtype) {
             return dls_reading_fail_option(
                 reading,
                 "element kind '%c' is not known, and its dtype has no name that is; "

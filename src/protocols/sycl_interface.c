@@ -68,10 +68,10 @@ open_capsule(const dls_reading *reading, PyObject *capsule)
         }
         if (PyCapsule_IsValid(capsule, kinds[i].name)) {
             void *content = PyCapsule_GetPointer(capsule, kinds[i].name);
-            return dls_in_python_with(reading->state, DLS_IN_ONEAPI, "read_syclobj",
-                                      "(Nis)",
-                                      PyCapsule_New(content, kinds[i].name, NULL),
-                                      !reading->request->has_assumed, kinds[i].class);
+            return dls_in_python_with(
+                reading->state, DLS_IN_ONEAPI, "read_syclobj", "(Nis)",
+                PyCapsule_New(content, kinds[i].name, NULL),
+                !reading->request->want.has_assumed, kinds[i].class);
         }
     }
     const dls_dict_value given = {DLS_ENTRY_syclobj, SYCLOBJ, capsule};
@@ -87,7 +87,8 @@ open_form(const dls_reading *reading, const dls_dict_value *entry)
     PyObject *capsule = entry->value, *opened = NULL, *result = NULL;
     if (!PyCapsule_CheckExact(capsule)) {
         opened = dls_in_python_with(reading->state, DLS_IN_ONEAPI, "read_syclobj",
-                                    "(Oi)", capsule, !reading->request->has_assumed);
+                                    "(Oi)", capsule,
+                                    !reading->request->want.has_assumed);
         Py_ssize_t n = opened != NULL ? PyTuple_Size(opened) : OPENED;
         if (n == OPENED) {
             return opened;
@@ -161,11 +162,12 @@ read_syclobj(const dls_reading *reading)
         return NULL;
     }
     PyObject *opened = open_form(reading, &entry);
-    *device = request->has_assumed ? request->assumed : (dl_device){dl_kDLOneAPI, 0};
+    *device = request->want.has_assumed ? request->want.assumed
+                                        : (dl_device){dl_kDLOneAPI, 0};
     if (opened == NULL) {
         fail_foreign(reading);
     }
-    else if (!request->has_assumed
+    else if (!request->want.has_assumed
              && read_number(reading, entry.value,
                             PyTuple_GetItem(opened, OPENED_NUMBER), &device->device_id)
                     < 0) {

@@ -29,10 +29,10 @@ void
 dls_request_init(dls_request *request, const dls_options *options)
 {
     *request = (dls_request){.options = options};
-    request->copy = -1;
-    request->order = DLS_ORDER_UNSAID;
-    request->copy_align = DLS_ALIGNMENT;
-    request->seen = &request->stream_read;
+    request->want.copy = -1;
+    request->want.order = DLS_ORDER_UNSAID;
+    request->want.copy_align = DLS_ALIGNMENT;
+    request->streams.seen = &request->streams.read;
 }
 
 /* --- what is remembered of callers' tuples ----------------------------------- */
@@ -96,10 +96,10 @@ parse_version(dls_state *state, PyObject *value, bool *versioned)
 int
 dls_request_version(dls_state *state, PyObject *value, dls_request *request)
 {
-    if (dls_memo_is_version(&state->memo, value, &request->versioned)) {
+    if (dls_memo_is_version(&state->memo, value, &request->want.versioned)) {
         return 0;
     }
-    return value == Py_None ? 0 : parse_version(state, value, &request->versioned);
+    return value == Py_None ? 0 : parse_version(state, value, &request->want.versioned);
 }
 
 int
@@ -109,8 +109,8 @@ dls_request_device(dls_state *state, const char *keyword, PyObject *value,
     if (value == Py_None) {
         return 0;
     }
-    int code = dls_parse_device(state, keyword, value, &request->device);
-    request->has_device |= code == 0;
+    int code = dls_parse_device(state, keyword, value, &request->want.device);
+    request->want.has_device |= code == 0;
     return code;
 }
 
@@ -122,14 +122,14 @@ dls_request_copy(dls_state *state, PyObject *value, dls_request *request)
          * NumPy. */
         int yes = PyObject_IsTrue(value);
         if (yes >= 0) {
-            request->copy = (int8_t)yes;
+            request->want.copy = (int8_t)yes;
             return 0;
         }
         if (dls_error_forget() < 0) {
             return -1;
         }
     }
-    return dls_parse_copy(state, value, &request->copy);
+    return dls_parse_copy(state, value, &request->want.copy);
 }
 
 int
@@ -141,7 +141,7 @@ dls_request_stream(dls_state *state, PyObject *value, dls_request *request)
     if (dls_stream_check(state, value) < 0) {
         return -1;
     }
-    request->stream = value;
+    request->streams.consumer = value;
     return 0;
 }
 
@@ -152,31 +152,31 @@ static void
 add_place(const dls_options *o, dls_request *request)
 {
     if (dls_option_given(o, DLS_OPTION_stream)) {
-        request->stream = o->stream != Py_None ? o->stream : NULL;
-        request->stream_said = true;
-        request->waits = false;
+        request->streams.consumer = o->stream != Py_None ? o->stream : NULL;
+        request->streams.said = true;
+        request->streams.waits = false;
     }
     if (dls_option_given(o, DLS_OPTION_producer_stream)) {
-        request->producer_stream = o->producer_stream;
-        request->ask_device = true; /* only then is pinned memory synchronised */
+        request->streams.producer = o->producer_stream;
+        request->who.ask_device = true; /* only then is pinned memory synchronised */
     }
     if (dls_option_given(o, DLS_OPTION_unknown_stream)) {
-        request->unknown_stream = o->unknown_stream;
+        request->streams.unknown = o->unknown_stream;
     }
     if (dls_option_given(o, DLS_OPTION_assume_device)) {
-        request->has_assumed = true;
-        request->assumed = o->assume_device;
+        request->want.has_assumed = true;
+        request->want.assumed = o->assume_device;
     }
-    if (!request->has_device) {
-        request->has_device = dls_options_device(o, &request->device);
+    if (!request->want.has_device) {
+        request->want.has_device = dls_options_device(o, &request->want.device);
     }
     if (dls_option_given(o, DLS_OPTION_like)) {
-        request->like = o->like.table;
-        request->like_device = o->like.device;
-        request->like_tells_stream = o->like.tells_stream;
+        request->want.like = o->like.table;
+        request->want.like_device = o->like.device;
+        request->want.like_tells_stream = o->like.tells_stream;
     }
-    request->guards = dls_option_given(o, DLS_OPTION_on_release)
-                      && o->on_release == DLS_RELEASE_GUARD;
+    request->want.guards = dls_option_given(o, DLS_OPTION_on_release)
+                           && o->on_release == DLS_RELEASE_GUARD;
 }
 
 /* Add the options of the data. */
@@ -184,23 +184,24 @@ static void
 add_form(const dls_options *o, dls_request *request)
 {
     if (dls_option_given(o, DLS_OPTION_readonly)) {
-        request->readonly = o->readonly;
+        request->want.readonly = o->readonly;
     }
     if (dls_option_given(o, DLS_OPTION_order)) {
-        bool unknown = o->order == DLS_ORDER_AUTO && request->hidden;
-        request->order = unknown ? DLS_ORDER_UNSAID : (dls_order)o->order;
-        request->joins = o->order == DLS_ORDER_C || o->order == DLS_ORDER_AUTO;
+        bool unknown = o->order == DLS_ORDER_AUTO && request->who.hidden;
+        request->want.order = unknown ? DLS_ORDER_UNSAID : (dls_order)o->order;
+        request->want.joins = o->order == DLS_ORDER_C || o->order == DLS_ORDER_AUTO;
     }
     if (dls_option_given(o, DLS_OPTION_align)) {
-        request->align = o->align;
-        request->copy_align = o->align > DLS_ALIGNMENT ? o->align : DLS_ALIGNMENT;
+        request->want.align = o->align;
+        request->want.copy_align = o->align > DLS_ALIGNMENT ? o->align : DLS_ALIGNMENT;
     }
     if (dls_option_given(o, DLS_OPTION_reinterpret)) {
-        request->has_dtype = true;
-        request->dtype = o->reinterpret;
+        request->want.has_dtype = true;
+        request->want.dtype = o->reinterpret;
     }
-    request->host_reads |= request->order != DLS_ORDER_UNSAID || request->align != 0
-                           || request->readonly == DLS_READONLY_COPY;
+    request->who.host_reads |= request->want.order != DLS_ORDER_UNSAID
+                               || request->want.align != 0
+                               || request->want.readonly == DLS_READONLY_COPY;
 }
 
 int
@@ -212,13 +213,13 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     if (!dls_option_given(o, DLS_OPTION_copy)) {
         return 0;
     }
-    if (request->copy >= 0 && request->copy != o->copy) {
+    if (request->want.copy >= 0 && request->want.copy != o->copy) {
         return dls_refuse_copy(
             state, source, "copy", "; drop one",
             "the consumer asks for copy=%s, upgrade was told copy=%s",
-            request->copy ? "True" : "False", o->copy ? "True" : "False");
+            request->want.copy ? "True" : "False", o->copy ? "True" : "False");
     }
-    request->copy = o->copy;
+    request->want.copy = o->copy;
     return 0;
 }
 
@@ -319,7 +320,7 @@ static bool
 asks_so(const dls_request *request, unsigned must, unsigned must_not,
         int device_question)
 {
-    return fits(request->asked_with, request->device_question, must, must_not,
+    return fits(request->who.asked_with, request->who.device_question, must, must_not,
                 device_question);
 }
 
@@ -342,12 +343,12 @@ is_passed_on(void)
 static dls_layout
 layout_of_way(const dls_request *request)
 {
-    unsigned with = request->asked_with;
-    bool question = request->device_question;
+    unsigned with = request->who.asked_with;
+    bool question = request->who.device_question;
     if ((with & DLS_ASK_VERSION) && is_passed_on()) {
         /* The method may have answered a device question itself, and added stream=. */
         question = true;
-        with &= request->stream == NULL ? ~DLS_ASK_STREAM : ~0u;
+        with &= request->streams.consumer == NULL ? ~DLS_ASK_STREAM : ~0u;
     }
     for (size_t i = 0; i < sizeof consumers / sizeof *consumers; i++) {
         if (fits(with, question, consumers[i].must, consumers[i].must_not,
@@ -364,14 +365,14 @@ dls_layout
 dls_request_layout(dls_state *state, const dls_request *request, bool negative,
                    const char **package)
 {
-    unsigned with = request->asked_with;
-    bool copies = request->order == DLS_ORDER_AUTO;
+    unsigned with = request->who.asked_with;
+    bool copies = request->want.order == DLS_ORDER_AUTO;
     *package = NULL;
-    if (request->supports_anything || (with & DLS_ASKED_OURS)) {
+    if (request->who.supports_anything || (with & DLS_ASKED_OURS)) {
         return DLS_LAYOUT_ANY;
     }
     dls_layout layout;
-    if ((request->device_question || copies)
+    if ((request->who.device_question || copies)
         && dls_library_layout(state, with != 0, copies, &layout, package)) {
         return layout;
     }
@@ -394,7 +395,7 @@ hides_queue(const dls_request *request)
 bool
 dls_request_moves_itself(const dls_request *request)
 {
-    int32_t wanted = request->device.device_type;
+    int32_t wanted = request->want.device.device_type;
     bool moves = false;
 #define MOVES_ITSELF(must, must_not, device_question, device_type, who) \
     moves |= wanted == (device_type)                                    \
@@ -436,8 +437,8 @@ static int
 parse_values(dls_state *state, PyObject *const *values, const dls_seen_keywords *seen,
              dls_request *request)
 {
-    request->asked_with |= seen->mask | judge_values(state, values, seen);
-    request->stream_said |= (seen->mask & DLS_ASK_STREAM) != 0;
+    request->who.asked_with |= seen->mask | judge_values(state, values, seen);
+    request->streams.said |= (seen->mask & DLS_ASK_STREAM) != 0;
     PyObject *copy = value_of(values, seen, DLS_KW_COPY);
     if (dls_request_version(state, value_of(values, seen, DLS_KW_VERSION), request) < 0
         || dls_request_stream(state, value_of(values, seen, DLS_KW_STREAM), request) < 0
@@ -458,8 +459,8 @@ parse_positional(dls_state *state, PyObject *value, unsigned keywords,
         PyErr_Format(PyExc_TypeError, "__dlpack__() got multiple values for 'stream'");
         return -1;
     }
-    request->asked_with |= DLS_ASK_STREAM;
-    request->stream_said = true;
+    request->who.asked_with |= DLS_ASK_STREAM;
+    request->streams.said = true;
     return dls_request_stream(state, value, request);
 }
 
@@ -468,7 +469,8 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
                   PyObject *kwnames, DLS_ATOMIC(unsigned long) * asked,
                   dls_request *request)
 {
-    assert(request->seen == &request->stream_read); /* after dls_request_init */
+    assert(request->streams.seen
+           == &request->streams.read); /* after dls_request_init */
     dls_seen_keywords seen = {0};
     if (n > 1) {
         PyErr_Format(PyExc_TypeError,
@@ -482,8 +484,8 @@ dls_request_parse(dls_state *state, PyObject *const *args, Py_ssize_t n,
     if (kwnames != NULL && parse_values(state, args + n, &seen, request) < 0) {
         return -1;
     }
-    request->device_question = dls_question_use(asked);
-    request->hides_queue = hides_queue(request);
+    request->who.device_question = dls_question_use(asked);
+    request->streams.hides_queue = hides_queue(request);
     return 0;
 }
 

@@ -62,7 +62,7 @@ dls_producer_context_enter(const dls_sync_source *from, dls_producer_context *co
         return 0;
     }
     context->driver = enter_context(from, &context->saved);
-    if (from->request->has_assumed) {
+    if (from->request->want.has_assumed) {
         return context->driver; /* the library goes by the label that is wrong */
     }
     int got = dls_library_enter_device(from->state, from->plan->habits, from->source,
@@ -298,7 +298,7 @@ find(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
     if (p->known != DLS_P_UNKNOWN) {
         return 0;
     }
-    PyObject *named = from->request->producer_stream;
+    PyObject *named = from->request->streams.producer;
     /* mutant: producer_stream */
     if (named != NULL && named != Py_None) {
         return read_option(from, named, p);

@@ -27,15 +27,15 @@
 int
 dls_consumer_stream_read(dls_state *state, const dls_request *request, dls_stream *out)
 {
-    dls_stream_memory *seen = request->seen;
-    if (seen == NULL || request->stream == NULL) {
-        return dls_stream_read(state, request->stream, out);
+    dls_stream_memory *seen = request->streams.seen;
+    if (seen == NULL || request->streams.consumer == NULL) {
+        return dls_stream_read(state, request->streams.consumer, out);
     }
-    if (seen->object != request->stream) {
-        if (dls_stream_read(state, request->stream, &seen->read) < 0) {
+    if (seen->object != request->streams.consumer) {
+        if (dls_stream_read(state, request->streams.consumer, &seen->read) < 0) {
             return -1;
         }
-        seen->object = request->stream;
+        seen->object = request->streams.consumer;
     }
     *out = seen->read;
     return 0;
@@ -46,10 +46,11 @@ static int
 read_s(dls_state *state, const dls_request *request, dls_family family, dls_stream *out)
 {
     int code = family == DLS_FAMILY_OTHER
-                   ? dls_stream_read_opaque(state, request->stream, out)
+                   ? dls_stream_read_opaque(state, request->streams.consumer, out)
                    : dls_consumer_stream_read(state, request, out);
     /* A wait that was not asked for is no reason to refuse (S25). */
-    if (family == DLS_FAMILY_OTHER && request->waits && out->value == DLS_VALUE_WAIT) {
+    if (family == DLS_FAMILY_OTHER && request->streams.waits
+        && out->value == DLS_VALUE_WAIT) {
         out->value = DLS_VALUE_NONE;
     }
     return code;
@@ -89,7 +90,7 @@ adapt_s(dls_sync *sync)
     /* mutant: host copies to a device */
     bool host_reads = sync->transfer == DLS_TRANSFER_AS_HOST
                       || sync->transfer == DLS_TRANSFER_TO_DEVICE
-                      || (request->host_reads
+                      || (request->who.host_reads
                           && dls_device_is_host(device.device_type));
     if (host_reads && s->value != DLS_VALUE_MINUS_ONE) {
         *s = (dls_stream){.value = DLS_VALUE_NONE};
@@ -97,7 +98,7 @@ adapt_s(dls_sync *sync)
     if (sync->transfer == DLS_TRANSFER_AS_CUDA && s->value == DLS_VALUE_NONE) {
         *s = (dls_stream){.value = DLS_VALUE_ONE, .handle = 1};
     }
-    bool hidden = request->hides_queue && s->value == DLS_VALUE_NONE
+    bool hidden = request->streams.hides_queue && s->value == DLS_VALUE_NONE
                   && sync->transfer == DLS_TRANSFER_HERE
                   && dls_library_copies_sycl(sync->from.state);
     if (sync->copies_oneapi) {
@@ -155,7 +156,7 @@ minus_one_for(dls_sync *sync)
 static PyObject *
 passed_value(dls_sync *sync)
 {
-    PyObject *stream = sync->from.request->stream;
+    PyObject *stream = sync->from.request->streams.consumer;
     assert(sync->argument != DLS_OMIT);
     if (sync->argument == DLS_PASS_NONE) {
         Py_RETURN_NONE;
@@ -205,8 +206,9 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
                dls_sync *sync)
 {
     assert(from->state != NULL && from->source != NULL && from->request != NULL);
-    *sync = (dls_sync){.from = *from, .kind = kind, .is_empty = from->request->empty};
-    if (from->request->has_device) {
+    *sync = (dls_sync){
+        .from = *from, .kind = kind, .is_empty = from->request->who.empty};
+    if (from->request->want.has_device) {
         set_transfer(sync, dls_transfer_of(from->state, from->request, from->device));
     }
     if (read_s(from->state, from->request, from->family, &sync->s) < 0) {
@@ -228,7 +230,7 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     dls_sync_rule rule = dls_sync_rule_find(from->family, kind, sync->s.value);
     if (rule.task == DLS_TASK_VALUE_ERROR || rule.task == DLS_TASK_TYPE_ERROR) {
         return dls_stream_raise_wrong(from->state, from->family, rule.task,
-                                      from->request->stream);
+                                      from->request->streams.consumer);
     }
     sync->argument = rule.argument;
     if (rule.argument == DLS_OMIT) {
@@ -268,7 +270,7 @@ bool
 dls_sync_omits(const dls_sync *sync)
 {
     /* mutant: omitted stream */
-    return !sync->from.request->stream_said && sync->s.value == DLS_VALUE_NONE
+    return !sync->from.request->streams.said && sync->s.value == DLS_VALUE_NONE
            && sync->transfer == DLS_TRANSFER_HERE;
 }
 
@@ -383,9 +385,9 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
         .s = none && !rocm ? 1 : sync->s.handle,
         .has_s = sync->s.value != DLS_VALUE_WAIT
                  && (!none || family == DLS_FAMILY_CUDA || family == DLS_FAMILY_ROCM),
-        .s_omitted = dls_sync_omits(sync) && !sync->from.request->supports_anything,
-        .said_ready = dls_stream_is_minus_one(sync->from.request->stream),
-        .policy = sync->from.request->unknown_stream,
+        .s_omitted = dls_sync_omits(sync) && !sync->from.request->who.supports_anything,
+        .said_ready = dls_stream_is_minus_one(sync->from.request->streams.consumer),
+        .policy = sync->from.request->streams.unknown,
         .device = sync->from.device,
         .address = address_of(acquired),
     };
@@ -437,7 +439,8 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p, dls_acquired *acqu
         return 0;
     }
     if (task == DLS_TASK_VALUE_ERROR || task == DLS_TASK_TYPE_ERROR) {
-        return dls_stream_raise_wrong(from->state, family, task, from->request->stream);
+        return dls_stream_raise_wrong(from->state, family, task,
+                                      from->request->streams.consumer);
     }
     bool about_l = task == DLS_TASK_EDGE_FROM_L || task == DLS_TASK_WAIT_L;
     if (task == DLS_TASK_WAIT_OWN) {
@@ -453,7 +456,7 @@ do_task(dls_sync *sync, dls_task task, dls_producer_stream p, dls_acquired *acqu
                                   && p.known == DLS_P_UNKNOWN
                                   && job.policy != DLS_UNKNOWN_SAME;
         return dls_sycl_queue_sync(from->state, from->source, &job,
-                                   from->request->stream,
+                                   from->request->streams.consumer,
                                    acquired->generation == DLS_DESCRIBED);
     }
     return dls_sync_run_job(sync->from.state, sync->from.source, &job);
@@ -488,8 +491,8 @@ static bool
 asks_for_no_order(const dls_sync *sync, dls_generation generation)
 {
     const dls_request *request = sync->from.request;
-    PyObject *stream = request->stream;
-    bool named = stream != NULL && stream != Py_None && !request->waits
+    PyObject *stream = request->streams.consumer;
+    bool named = stream != NULL && stream != Py_None && !request->streams.waits
                  && !dls_stream_is_minus_one(stream);
     return sync->from.family == DLS_FAMILY_ONEAPI && !named
            && (generation == DLS_DESCRIBED || !sync->copies_oneapi);
@@ -581,7 +584,7 @@ dls_sync_finish(dls_sync *sync, dls_producer_kind kind, dls_producer_stream p,
                 dls_acquired *acquired)
 {
     /* The tensor decides if label and tensor disagree about the device (N5). */
-    if (!sync->from.request->has_assumed) {
+    if (!sync->from.request->want.has_assumed) {
         dls_sync_place(sync, acquired->tensor.device, sync->transfer);
     }
     /* mutant: empty array */
@@ -626,8 +629,9 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
 {
     dls_sync sync;
     dls_sync_source here = *from;
-    dls_sync_source_place(&here, from->request->has_assumed ? from->request->assumed
-                                                            : acquired->tensor.device);
+    dls_sync_source_place(&here, from->request->want.has_assumed
+                                     ? from->request->want.assumed
+                                     : acquired->tensor.device);
     if (dls_transfer_check(from->state, from->source, from->request, here.device) < 0) {
         return -1; /* before any sync */
     }
@@ -679,7 +683,7 @@ dls_sync_ready_stream(dls_state *state, const dls_request *request, dl_device de
         }
         return dls_producer_stream_of_handle(s.handle); /* mutant: stream of a Tensor */
     case DLS_VALUE_OBJECT:
-        return dls_producer_stream_of_object(request->stream);
+        return dls_producer_stream_of_object(request->streams.consumer);
     default:
         return (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }
@@ -690,7 +694,7 @@ static dls_producer_stream
 find_named_stream(const dls_exchange *x, dl_device device)
 {
     dls_producer_stream p = {.known = DLS_P_UNKNOWN};
-    if (x->request.stream != NULL && x->request.stream != Py_None) {
+    if (x->request.streams.consumer != NULL && x->request.streams.consumer != Py_None) {
         return dls_sync_ready_stream(x->state, &x->request, device);
     }
     if (dls_plan_is_tensor(x->plan)) {
@@ -733,7 +737,8 @@ dls_copy_read_consumer(const dls_exchange *x, dl_device to, uint64_t *s)
     }
     dls_sync_rule rule = dls_sync_rule_find(family, DLS_PRODUCER_OLD, read.value);
     if (rule.task == DLS_TASK_VALUE_ERROR || rule.task == DLS_TASK_TYPE_ERROR) {
-        return dls_stream_raise_wrong(x->state, family, rule.task, x->request.stream);
+        return dls_stream_raise_wrong(x->state, family, rule.task,
+                                      x->request.streams.consumer);
     }
     *s = read.handle;
     return 0;
@@ -757,8 +762,8 @@ int
 dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_stream)
 {
     const dls_sync_source from = dls_sync_source_of(x, tensor->device);
-    bool minus_one = dls_stream_is_minus_one(x->request.stream);
-    bool omitted = x->request.stream == NULL && !x->request.stream_said;
+    bool minus_one = dls_stream_is_minus_one(x->request.streams.consumer);
+    bool omitted = x->request.streams.consumer == NULL && !x->request.streams.said;
     dls_producer_stream p = x->acquired.p;
     if ((minus_one || omitted) && dls_producer_stream_find(&from, &p, NULL) < 0) {
         return -1;
@@ -775,7 +780,7 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_stre
         .s = copy_stream,
         .has_s = true,
         .said_ready = minus_one,
-        .policy = x->request.unknown_stream,
+        .policy = x->request.streams.unknown,
         .device = tensor->device,
         .address = (const char *)tensor->data + tensor->byte_offset,
     };
@@ -786,7 +791,8 @@ int
 dls_copy_wait(const dls_exchange *x)
 {
     dl_device device = x->acquired.sync_device;
-    if (device.device_type == 0 || !dls_stream_is_minus_one(x->request.stream)) {
+    if (device.device_type == 0
+        || !dls_stream_is_minus_one(x->request.streams.consumer)) {
         return 0;
     }
     const dls_sync_source from = dls_sync_source_of(x, device);
@@ -799,7 +805,7 @@ dls_copy_wait(const dls_exchange *x)
         .task = dls_sync_rule_find(from.family, DLS_PRODUCER_OLD, DLS_VALUE_NONE).task,
         .p = p,
         .said_ready = true,
-        .policy = x->request.unknown_stream,
+        .policy = x->request.streams.unknown,
         .device = device,
         .address = address_of(&x->acquired),
     };

@@ -23,10 +23,10 @@ is_copied(dls_state *state, int32_t device_type)
 dls_transfer
 dls_transfer_of(dls_state *state, const dls_request *request, dl_device have)
 {
-    dl_device to = request->device;
+    dl_device to = request->want.device;
     bool same_id = to.device_id == have.device_id;
     bool managed = have.device_type == dl_kDLCUDAManaged;
-    if (!request->has_device || (to.device_type == have.device_type && same_id)) {
+    if (!request->want.has_device || (to.device_type == have.device_type && same_id)) {
         return DLS_TRANSFER_HERE;
     }
     if (to.device_type == dl_kDLCPU) {
@@ -55,8 +55,8 @@ dls_transfer_of(dls_state *state, const dls_request *request, dl_device have)
 void
 dls_transfer_name_device(dls_request *request)
 {
-    dl_device *to = &request->device;
-    if (request->has_device && dls_transfer_can_allocate(to->device_type)
+    dl_device *to = &request->want.device;
+    if (request->want.has_device && dls_transfer_can_allocate(to->device_type)
         && (to->device_id == 255 || to->device_id == -1)) {
         Py_BEGIN_ALLOW_THREADS
         to->device_id = dls_driver_of(to->device_type)->current_device();
@@ -70,7 +70,7 @@ dls_transfer_check(dls_state *state, PyObject *source, const dls_request *reques
 {
     dls_transfer transfer = dls_transfer_of(state, request, have);
     bool refused = transfer == DLS_TRANSFER_MOVE
-                   || (request->copy == 0
+                   || (request->want.copy == 0
                        && (transfer == DLS_TRANSFER_TO_HOST
                            || transfer == DLS_TRANSFER_TO_DEVICE
                            || transfer == DLS_TRANSFER_PEER));
@@ -81,8 +81,8 @@ int
 dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *request,
                    dl_device have, PyObject *kept)
 {
-    dl_device want = request->device;
-    if (request->copy == 0) {
+    dl_device want = request->want.device;
+    if (request->want.copy == 0) {
         dls_refuse_copy(state, source, "device",
                         ", but copy=False was asked for; allow it with copy=None",
                         "it lies on device (%d, %d) and (%d, %d) is wanted, which "
