@@ -181,7 +181,7 @@ fill_pattern(char *to, int64_t total, const uint64_t pattern[2])
 }
 
 static void
-fill(char *to, const char *from, int64_t n, int64_t step, int64_t size)
+fill_run(char *to, const char *from, int64_t n, int64_t step, int64_t size)
 {
     uint64_t pattern[2];
     int64_t total = n * size;
@@ -353,7 +353,7 @@ copy_rows(char *to, const char *from, const dls_plane *p)
         return;
     }
     row_copy *special = certain_step(p->column_step, p->itemsize);
-    row_copy *row = p->column_step == 0 && p->columns > 1 ? fill
+    row_copy *row = p->column_step == 0 && p->columns > 1 ? fill_run
                     : special != NULL                     ? special
                                                           : any_step(p->itemsize);
     for (int64_t i = 0; i < p->rows; i++) {

@@ -171,7 +171,7 @@ set_room(int room)
 
 /* Called near the end of Py_Finalize: the memory is freed with the interpreter. */
 static void
-forget(void)
+forget_freelists(void)
 {
     watching = false;
     set_room(0);
@@ -185,7 +185,7 @@ dls_freelists_open(bool alone)
         return;
     }
     if (ROOM != 0 && !watching) {
-        watching = Py_AtExit(forget) == 0;
+        watching = Py_AtExit(forget_freelists) == 0;
         set_room(watching ? ROOM : 0);
     }
 }

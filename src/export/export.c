@@ -42,7 +42,7 @@ static atomic_ullong last_number;
 /* --- the end of such an export -------------------------------------------- */
 
 static void
-note_end(tracked *record)
+note_export_end(tracked *record)
 {
     record->next = atomic_load(&ended);
     while (!atomic_compare_exchange_weak(&ended, &record->next, record)) {
@@ -56,7 +56,7 @@ note_end(tracked *record)
         tracked *record = managed->manager_ctx;               \
         managed->manager_ctx = record->manager_ctx;           \
         managed->deleter = (void (*)(type *))record->deleter; \
-        note_end(record);                                     \
+        note_export_end(record);                              \
         managed->deleter(managed);                            \
     }
 DELETER(delete_versioned, dl_managed_tensor_versioned)
@@ -71,7 +71,7 @@ dls_track_ended(const dls_state *state)
     for (; record != NULL; record = next) {
         next = record->next;
         if (record->import_number != state->import_number) {
-            note_end(record);
+            note_export_end(record);
             continue;
         }
         PyObject *number = PyLong_FromUnsignedLongLong(record->number);

@@ -426,7 +426,7 @@ has_plain_flags(dls_hot hot)
 /* Look at host memory with any strides.  A tensor that the scan refuses is refused by
  * the full record, in words. */
 static void
-look(answer *got)
+look_at_answer(answer *got)
 {
     const dl_tensor *tensor = got->tensor;
     dls_scan scan;
@@ -443,7 +443,7 @@ look(answer *got)
 }
 
 static void
-ask(answer *got)
+ask_for_answer(answer *got)
 {
     bool versioned = got->hot.form & DLS_FORM_VERSIONED;
     dls_hot hot = dls_ask_learned(got->hot, versioned, false);
@@ -452,7 +452,7 @@ ask(answer *got)
     got->bytes = 0;
     if (hot.managed != NULL && has_plain_flags(hot)) {
         got->tensor = dls_managed_tensor(hot.managed, versioned);
-        look(got);
+        look_at_answer(got);
     }
 }
 
@@ -471,7 +471,7 @@ drop(const answer *got)
 
 /* Only this call holds the answer, so other threads may run meanwhile. */
 static int
-fill(void *start, const answer *got)
+fill_answer(void *start, const answer *got)
 {
     int code = DLS_OK;
     PyThreadState *away = got->bytes >= DLS_COPY_WITHOUT_GIL ? PyEval_SaveThread()
@@ -493,7 +493,7 @@ static void *
 copy_memory(const answer *got, dls_hold *hold)
 {
     void *start, *block = dls_alloc_aligned(got->bytes, DLS_ALIGNMENT, &start);
-    if (block == NULL || fill(start, got) != DLS_OK) {
+    if (block == NULL || fill_answer(start, got) != DLS_OK) {
         dls_free(block);
         return PyErr_NoMemory();
     }
@@ -536,7 +536,7 @@ dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source, dls_for
     PyObject *tensor;
     answer got;
     got.hot = (dls_hot){.state = state, .source = source, .plan = plan, .form = form};
-    ask(&got);
+    ask_for_answer(&got);
     if (got.bytes != 0) {
         tensor = tensor_of_copy(&got);
         drop(&got);
@@ -585,7 +585,7 @@ dls_fast_capsule_copy(dls_producer *self, PyObject *const *args, PyObject *kwnam
     answer got;
     got.hot = (dls_hot){
         .state = self->state, .source = self->source, .plan = self->plan, .form = form};
-    ask(&got);
+    ask_for_answer(&got);
     got.hot.source = self->source; /* the collector may have cleared the Producer */
     if (got.bytes == 0) {
         dls_outcome outcome = dls_outcome_of(got.hot);

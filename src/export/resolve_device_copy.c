@@ -193,7 +193,7 @@ gather(const device_copy *copy, bool dense_already, void **block, const void **d
  * exception.
  */
 static int
-allocate(device_copy *copy, const void *source)
+allocate_copy(device_copy *copy, const void *source)
 {
     const dls_exchange *x = copy->x;
     dls_device_memory *memory = NULL;
@@ -232,7 +232,7 @@ copy_from_host(device_copy *copy, bool contiguous)
     if (gather(copy, contiguous, &block, &dense) < 0) {
         return -1;
     }
-    if (allocate(copy, NULL) < 0) {
+    if (allocate_copy(copy, NULL) < 0) {
         dls_free(block);
         return -1;
     }
@@ -282,7 +282,7 @@ copy_from_device(device_copy *copy, bool to_peer)
     int code;
     copy->stream = copy->x->acquired.copy.stream;
     if (check_layout(copy) < 0 || (!to_peer && find_own_stream(copy) < 0)
-        || allocate(copy, copy->from->data) < 0) {
+        || allocate_copy(copy, copy->from->data) < 0) {
         return -1;
     }
     Py_BEGIN_ALLOW_THREADS
@@ -295,7 +295,7 @@ copy_from_device(device_copy *copy, bool to_peer)
 /* --- the copy -------------------------------------------------------------- */
 
 static int
-fill(device_copy *copy, const dls_resolved *resolved)
+fill_copy(device_copy *copy, const dls_resolved *resolved)
 {
     int32_t have = copy->from->device.device_type;
     bool host_reads = dls_device_is_host(have) || have == dl_kDLCUDAManaged;
@@ -318,8 +318,9 @@ dls_resolve_device_copy(dls_exchange *x, dls_resolved *resolved)
                         .itemsize = resolved->scan.itemsize,
                         .bytes = resolved->scan.count * resolved->scan.itemsize,
                         .align = x->request.want.copy_align};
-    int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0 ? -1
-                                                               : fill(&copy, resolved);
+    int code = dls_copy_read_consumer(x, copy.to, &copy.s) < 0
+                   ? -1
+                   : fill_copy(&copy, resolved);
     resolved->made = copy.made;
     if (code < 0) {
         return -1; /* the caller drops the memory that was made */

@@ -215,14 +215,14 @@ enter_live_device(int device_id)
 
 /* The current context is not saved: the driver keeps a stack of contexts. */
 static bool
-enter_device(int device_id, dls_saved_device *DLS_UNUSED(saved))
+cuda_enter_device(int device_id, dls_saved_device *DLS_UNUSED(saved))
 {
     return dls_cuda_is_mapped() && enter_live_device(device_id);
 }
 
 /* In a child that a producer forked the stack is not ours any more (S23). */
 static void
-leave(const dls_saved_device *DLS_UNUSED(saved))
+cuda_leave(const dls_saved_device *DLS_UNUSED(saved))
 {
     if (dls_cuda_is_mapped()) {
         leave_context();
@@ -236,7 +236,7 @@ context_of(const dls_place *place)
 }
 
 static int
-enter(const dls_place *place, dls_saved_device *DLS_UNUSED(saved), dls_error *err)
+cuda_enter(const dls_place *place, dls_saved_device *DLS_UNUSED(saved), dls_error *err)
 {
     return dls_gpu_check(place, cuda.cuCtxPushCurrent_v2(context_of(place)),
                          DLS_CALL_ENTER, -1, err);
@@ -330,8 +330,8 @@ place_of(CUcontext context)
 }
 
 static int
-find(uint64_t stream, int device_id, const void *address, dls_place *place,
-     dls_error *err)
+cuda_find(uint64_t stream, int device_id, const void *address, dls_place *place,
+          dls_error *err)
 {
     CUcontext context = NULL;
     dls_cuda_pointer pointer;
@@ -432,8 +432,8 @@ on_device(const void *address)
 }
 
 static int
-copy(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,
-     dls_copy_way way, uint64_t stream)
+cuda_copy(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,
+          dls_copy_way way, uint64_t stream)
 {
     CUstream on = dls_gpu_stream(stream);
     switch (way) {
@@ -447,8 +447,9 @@ copy(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t byte
 }
 
 static int
-copy_plane(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,
-           size_t pitch, size_t rows, dls_copy_way way, uint64_t stream)
+cuda_copy_plane(const dls_place *DLS_UNUSED(place), void *dst, const void *src,
+                size_t bytes, size_t pitch, size_t rows, dls_copy_way way,
+                uint64_t stream)
 {
     bool to_host = way == DLS_WAY_TO_HOST;
     const CUDA_MEMCPY2D what = {
@@ -466,8 +467,8 @@ copy_plane(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_
 }
 
 static int
-copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src,
-          size_t bytes, uint64_t stream)
+cuda_copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src,
+               size_t bytes, uint64_t stream)
 {
     return cuda.cuMemcpyPeerAsync(on_device(dst), context_of(to), on_device(src),
                                   context_of(from), bytes, dls_gpu_stream(stream));
@@ -489,8 +490,8 @@ has_pools(const dls_place *place)
 }
 
 static int
-allocate(const dls_place *DLS_UNUSED(place), size_t bytes, bool pooled, uint64_t stream,
-         void **address)
+cuda_allocate(const dls_place *DLS_UNUSED(place), size_t bytes, bool pooled,
+              uint64_t stream, void **address)
 {
     CUdeviceptr made = 0;
     int result = pooled ? cuda.cuMemAllocAsync(&made, bytes, dls_gpu_stream(stream))
@@ -500,8 +501,8 @@ allocate(const dls_place *DLS_UNUSED(place), size_t bytes, bool pooled, uint64_t
 }
 
 static int
-deallocate(const dls_place *DLS_UNUSED(place), void *address, bool pooled,
-           uint64_t stream)
+cuda_deallocate(const dls_place *DLS_UNUSED(place), void *address, bool pooled,
+                uint64_t stream)
 {
     /* mutant: memory of a pool */
     return pooled ? cuda.cuMemFreeAsync(on_device(address), dls_gpu_stream(stream))
@@ -532,8 +533,8 @@ find_stream_on(uint64_t stream, int device_id, dls_place *place, dls_error *err)
 }
 
 static int
-find_for_memory(uint64_t stream, int device_id, const void *DLS_UNUSED(source),
-                dls_place *place, dls_error *err)
+cuda_find_for_memory(uint64_t stream, int device_id, const void *DLS_UNUSED(source),
+                     dls_place *place, dls_error *err)
 {
     CUdevice device;
     int code = dls_cuda_load(err);
@@ -561,21 +562,21 @@ find_for_memory(uint64_t stream, int device_id, const void *DLS_UNUSED(source),
 }
 
 static int
-find_own(const dls_place *place, dls_place *own)
+cuda_find_own(const dls_place *place, dls_place *own)
 {
     *own = place_of(primary_context(dls_cuda_current_device()));
     return own->context != 0 && own->context != place->context;
 }
 
 static int
-current_device(void)
+cuda_current_device(void)
 {
     return dls_cuda_is_mapped() ? dls_cuda_current_device() : 0;
 }
 
 /* Also for a driver that did not start, which is in no place yet. */
 static const char *
-error_name(const dls_gpu_calls *calls, int result)
+cuda_error_name(const dls_gpu_calls *calls, int result)
 {
     const dls_cuda_api *api = (const dls_cuda_api *)calls;
     const char *name = NULL;
@@ -588,24 +589,24 @@ error_name(const dls_gpu_calls *calls, int result)
 const dls_driver dls_cuda_driver = {
     .name = "CUDA",
     .legacy = 1,
-    .find = find,
+    .find = cuda_find,
     .find_other = find_other,
     .in_use = dls_cuda_is_mapped,
-    .enter = enter,
-    .enter_device = enter_device,
-    .leave = leave,
+    .enter = cuda_enter,
+    .enter_device = cuda_enter_device,
+    .leave = cuda_leave,
     .record_device = record_device,
     .wait_device = wait_device,
     .host_must_be_alone = host_must_be_alone,
     .identity = identity,
-    .copy = copy,
-    .copy_plane = copy_plane,
-    .copy_peer = copy_peer,
-    .find_for_memory = find_for_memory,
-    .find_own = find_own,
-    .current_device = current_device,
+    .copy = cuda_copy,
+    .copy_plane = cuda_copy_plane,
+    .copy_peer = cuda_copy_peer,
+    .find_for_memory = cuda_find_for_memory,
+    .find_own = cuda_find_own,
+    .current_device = cuda_current_device,
     .has_pools = has_pools,
-    .allocate = allocate,
-    .deallocate = deallocate,
-    .error_name = error_name,
+    .allocate = cuda_allocate,
+    .deallocate = cuda_deallocate,
+    .error_name = cuda_error_name,
 };

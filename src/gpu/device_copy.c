@@ -32,7 +32,7 @@ typedef struct {
 } copier;
 
 static int
-check(const copier *c, int result, dls_call call)
+check_copy(const copier *c, int result, dls_call call)
 {
     return dls_gpu_check(&c->place, result, call, -1, c->err);
 }
@@ -40,10 +40,10 @@ check(const copier *c, int result, dls_call call)
 static int
 fetch(const copier *c, char *dst, const char *src, int64_t bytes)
 {
-    return check(c,
-                 c->place.driver->copy(&c->place, dst, src, (size_t)bytes,
-                                       DLS_WAY_TO_HOST, c->stream),
-                 DLS_CALL_COPY);
+    return check_copy(c,
+                      c->place.driver->copy(&c->place, dst, src, (size_t)bytes,
+                                            DLS_WAY_TO_HOST, c->stream),
+                      DLS_CALL_COPY);
 }
 
 /* Can a few pitched copies of the driver bring it together?  walk->count > 0. */
@@ -118,8 +118,8 @@ fetch_span(const copier *c, char *dst, const char *src, dls_traversal walk,
     int code = fetch(c, slab, src + low, span);
     if (code == DLS_OK) {
         /* mutant: wait for a slab */
-        code = check(c, c->place.api->stream_sync(dls_gpu_stream(c->stream)),
-                     DLS_CALL_SYNC);
+        code = check_copy(c, c->place.api->stream_sync(dls_gpu_stream(c->stream)),
+                          DLS_CALL_SYNC);
     }
     if (code == DLS_OK) {
         dls_host_copy_walk(dst, slab - low, &walk);
@@ -201,7 +201,7 @@ dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize, uint64_t 
     /* mutant: wait for a copy */
     int result = c.place.api->stream_sync(dls_gpu_stream(stream));
     if (code == DLS_OK) {
-        code = check(&c, result, DLS_CALL_SYNC);
+        code = check_copy(&c, result, DLS_CALL_SYNC);
     }
     driver->leave(&saved);
     return code;
@@ -357,7 +357,7 @@ end(dls_device_memory *self)
 
 /* The place is current.  GPU_OK with memory->base; or the driver's code. */
 static int
-allocate(device_memory *memory, uint64_t stream, size_t bytes)
+allocate_memory(device_memory *memory, uint64_t stream, size_t bytes)
 {
     const dls_place *place = &memory->place;
     int mode = dls_gpu_set_capture_mode(place->api, GPU_MODE_RELAXED);
@@ -395,7 +395,8 @@ begin(device_memory *memory, uint64_t stream, int64_t bytes, dls_error *err)
                != DLS_OK) {
         return err->code;
     }
-    return check_memory(memory, allocate(memory, stream, (size_t)bytes), bytes, err);
+    return check_memory(memory, allocate_memory(memory, stream, (size_t)bytes), bytes,
+                        err);
 }
 
 int

@@ -68,7 +68,7 @@ add_runtime(void *library)
 /* A framework may map its copy at any time: look again whenever something was mapped.
  */
 static int
-look(void)
+look_for_runtimes(void)
 {
     static _Atomic unsigned long long looked_at;
     void *libraries[DLS_HIP_RUNTIMES];
@@ -103,7 +103,8 @@ dls_hip_is_found(void)
 bool
 dls_hip_is_mapped(void)
 {
-    return atomic_load_explicit(&count, memory_order_acquire) > 0 || look() > 0;
+    return atomic_load_explicit(&count, memory_order_acquire) > 0
+           || look_for_runtimes() > 0;
 }
 
 static const dls_hip_api *
@@ -176,7 +177,7 @@ dls_hip_ask_pointer(const void *address, dls_hip_pointer *out)
     }
     int known = atomic_load_explicit(&count, memory_order_acquire);
     if (!ask_known(known, address, out)) {
-        ask_known(look(), address, out);
+        ask_known(look_for_runtimes(), address, out);
     }
 }
 
@@ -198,7 +199,7 @@ set_device(int runtime, int device, dls_saved_device *saved)
 }
 
 static int
-enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
+hip_enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
 {
     int device = (int)place->context, runtime = 0;
     while (&runtimes[runtime].api.calls != place->api) {
@@ -213,11 +214,11 @@ enter(const dls_place *place, dls_saved_device *saved, dls_error *err)
 /* Do so in every mapped runtime: it is not known yet to which of them the memory will
  * belong. */
 static bool
-enter_device(int device_id, dls_saved_device *saved)
+hip_enter_device(int device_id, dls_saved_device *saved)
 {
     bool entered = false;
     *saved = (dls_saved_device){0};
-    int known = dls_loader_is_child() ? 0 : look();
+    int known = dls_loader_is_child() ? 0 : look_for_runtimes();
     for (int i = 0; i < known; i++) {
         heard(&runtimes[i].api, set_device(i, device_id, saved));
         entered = entered || saved->device[i] > 0;
@@ -226,7 +227,7 @@ enter_device(int device_id, dls_saved_device *saved)
 }
 
 static void
-leave(const dls_saved_device *saved)
+hip_leave(const dls_saved_device *saved)
 {
     for (int i = 0; i < DLS_HIP_RUNTIMES; i++) {
         /* mutant: device put back */
@@ -260,8 +261,8 @@ device_of_stream(const dls_hip_api *api, uint64_t stream)
 }
 
 static int
-find(uint64_t stream, int device_id, const void *address, dls_place *place,
-     dls_error *err)
+hip_find(uint64_t stream, int device_id, const void *address, dls_place *place,
+         dls_error *err)
 {
     int child = dls_hip_check_child(err);
     if (child != DLS_OK) {
@@ -318,16 +319,16 @@ kind_of(dls_copy_way way)
 }
 
 static int
-copy(const dls_place *place, void *dst, const void *src, size_t bytes, dls_copy_way way,
-     uint64_t stream)
+hip_copy(const dls_place *place, void *dst, const void *src, size_t bytes,
+         dls_copy_way way, uint64_t stream)
 {
     return api_of(place->api)
         ->hipMemcpyAsync(dst, src, bytes, kind_of(way), dls_gpu_stream(stream));
 }
 
 static int
-copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
-           size_t pitch, size_t rows, dls_copy_way way, uint64_t stream)
+hip_copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
+               size_t pitch, size_t rows, dls_copy_way way, uint64_t stream)
 {
     return api_of(place->api)
         ->hipMemcpy2DAsync(dst, bytes, src, pitch, bytes, rows, kind_of(way),
@@ -335,8 +336,8 @@ copy_plane(const dls_place *place, void *dst, const void *src, size_t bytes,
 }
 
 static int
-copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src,
-          size_t bytes, uint64_t stream)
+hip_copy_peer(const dls_place *to, void *dst, const dls_place *from, const void *src,
+              size_t bytes, uint64_t stream)
 {
     return api_of(from->api)->hipMemcpyPeerAsync(
         dst, (int)to->context, src, (int)from->context, bytes, dls_gpu_stream(stream));
@@ -354,26 +355,26 @@ no_pools(const dls_place *DLS_UNUSED(place))
 }
 
 static int
-allocate(const dls_place *place, size_t bytes, bool DLS_UNUSED(pooled),
-         uint64_t DLS_UNUSED(stream), void **address)
+hip_allocate(const dls_place *place, size_t bytes, bool DLS_UNUSED(pooled),
+             uint64_t DLS_UNUSED(stream), void **address)
 {
     *address = NULL;
     return heard(api_of(place->api), api_of(place->api)->hipMalloc(address, bytes));
 }
 
 static int
-deallocate(const dls_place *place, void *address, bool DLS_UNUSED(pooled),
-           uint64_t DLS_UNUSED(stream))
+hip_deallocate(const dls_place *place, void *address, bool DLS_UNUSED(pooled),
+               uint64_t DLS_UNUSED(stream))
 {
     return heard(api_of(place->api), api_of(place->api)->hipFree(address));
 }
 
 static int
-find_for_memory(uint64_t stream, int device_id, const void *source, dls_place *place,
-                dls_error *err)
+hip_find_for_memory(uint64_t stream, int device_id, const void *source,
+                    dls_place *place, dls_error *err)
 {
     int devices = 0;
-    int code = find(dls_hip_driver.legacy, 0, source, place, err);
+    int code = hip_find(dls_hip_driver.legacy, 0, source, place, err);
     if (code != DLS_OK) {
         return code;
     }
@@ -392,7 +393,7 @@ find_for_memory(uint64_t stream, int device_id, const void *source, dls_place *p
 }
 
 static int
-current_device(void)
+hip_current_device(void)
 {
     int device = 0;
     bool told = in_use()
@@ -402,7 +403,7 @@ current_device(void)
 }
 
 static const char *
-error_name(const dls_gpu_calls *calls, int result)
+hip_error_name(const dls_gpu_calls *calls, int result)
 {
     forget_error(calls);
     return api_of(calls)->hipGetErrorName != NULL
@@ -416,20 +417,20 @@ const dls_driver dls_hip_driver = {
     .name = "ROCm",
     .is_hip = true,
     .legacy = 0,
-    .find = find,
+    .find = hip_find,
     .in_use = in_use,
-    .enter = enter,
-    .enter_device = enter_device,
-    .leave = leave,
+    .enter = hip_enter,
+    .enter_device = hip_enter_device,
+    .leave = hip_leave,
     .identity = no_identity,
-    .copy = copy,
-    .copy_plane = copy_plane,
-    .copy_peer = copy_peer,
-    .find_for_memory = find_for_memory,
-    .current_device = current_device,
+    .copy = hip_copy,
+    .copy_plane = hip_copy_plane,
+    .copy_peer = hip_copy_peer,
+    .find_for_memory = hip_find_for_memory,
+    .current_device = hip_current_device,
     .has_pools = no_pools,
-    .allocate = allocate,
-    .deallocate = deallocate,
-    .error_name = error_name,
+    .allocate = hip_allocate,
+    .deallocate = hip_deallocate,
+    .error_name = hip_error_name,
     .forget_error = forget_error,
 };

@@ -38,7 +38,7 @@ dls_pool_cap(int new_cap)
 
 /* The pool of the place; NULL: there is none yet.  The caller holds the lock. */
 static pool *
-find(const dls_place *place, uint64_t id)
+find_pool(const dls_place *place, uint64_t id)
 {
     for (pool *p = pools; p != NULL; p = p->next) {
         if (p->place.context == place->context && p->place.api == place->api
@@ -54,14 +54,14 @@ static pool *
 find_or_add(const dls_place *place, uint64_t id)
 {
     dls_lock_take(DLS_LOCK_POOL);
-    pool *p = find(place, id);
+    pool *p = find_pool(place, id);
     dls_lock_give(DLS_LOCK_POOL);
     pool *fresh = p == NULL ? dls_alloc(sizeof *fresh) : NULL;
     if (fresh == NULL) {
         return p;
     }
     dls_lock_take(DLS_LOCK_POOL);
-    p = find(place, id); /* another thread may have been quicker */
+    p = find_pool(place, id); /* another thread may have been quicker */
     if (p == NULL) {
         *fresh = (pool){.next = pools, .place = *place, .id = id};
         pools = fresh;
@@ -80,7 +80,7 @@ dls_pool_get_event(const dls_place *place, void **event, dls_error *err)
     uint64_t id = place->driver->identity(place);
     *event = NULL;
     dls_lock_take(DLS_LOCK_POOL);
-    pool *p = find(place, id);
+    pool *p = find_pool(place, id);
     if (p != NULL && p->count > 0) {
         *event = p->events[--p->count];
     }
@@ -157,7 +157,7 @@ typedef struct {
 /* --- refusals ------------------------------------------------------------- */
 
 static int
-refuse(dls_action action, const dls_sync_job *job, dls_error *err)
+refuse_action(dls_action action, const dls_sync_job *job, dls_error *err)
 {
     switch (action) {
     case DLS_ACTION_REFUSE_CAPTURE:
@@ -179,7 +179,7 @@ refuse(dls_action action, const dls_sync_job *job, dls_error *err)
 
 /* The driver's result as an error.  DLS_OK for GPU_OK. */
 static int
-check(const sync_run *run, int result, dls_call call)
+check_call(const sync_run *run, int result, dls_call call)
 {
     return dls_gpu_check(&run->place_p, result, call, run->job->device.device_id,
                          run->err);
@@ -259,7 +259,7 @@ wait_event(const sync_run *run, void *event)
     if (elsewhere) {
         run->driver->leave(&saved);
     }
-    return check(run, result, DLS_CALL_WAIT);
+    return check_call(run, result, DLS_CALL_WAIT);
 }
 
 /* The host waits for all work of the place, which is current.  DLS_OK, or a code. */
@@ -267,7 +267,7 @@ static int
 wait_for_place(const sync_run *run)
 {
     /* mutant: wait for the device */
-    return check(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);
+    return check_call(run, run->place_p.api->device_sync(), DLS_CALL_SYNC_DEVICE);
 }
 
 /* Record an event after the work in P, or after all work of the place, and make S wait
@@ -289,7 +289,8 @@ make_edge(const sync_run *run, bool whole_device)
         dls_pool_put_event(&run->place_p, event, false);
         return wait_for_place(run);
     }
-    code = check(run, result, whole_device ? DLS_CALL_RECORD_DEVICE : DLS_CALL_RECORD);
+    code = check_call(run, result,
+                      whole_device ? DLS_CALL_RECORD_DEVICE : DLS_CALL_RECORD);
     /* mutant: wait for the event */
     if (code == DLS_OK) {
         code = wait_event(run, event);
@@ -324,7 +325,7 @@ do_other_place(const sync_run *run, dls_action action)
         return run->err->code;
     }
     int code = dls_gpu_captures(&other.place_p, run->driver->legacy)
-                   ? refuse(DLS_ACTION_REFUSE_CAPTURE, run->job, run->err)
+                   ? refuse_action(DLS_ACTION_REFUSE_CAPTURE, run->job, run->err)
                    : do_whole_device(&other, action);
     run->driver->leave(&saved);
     return code;
@@ -344,18 +345,18 @@ do_action(const sync_run *run, dls_action action)
         return wait_event(run, dls_gpu_stream(run->p)); /* mutant: edge of an event */
     case DLS_ACTION_WAIT_EVENT:
         /* mutant: wait for an event */
-        return check(run, run->place_p.api->event_sync(dls_gpu_stream(run->p)),
-                     DLS_CALL_SYNC_EVENT);
+        return check_call(run, run->place_p.api->event_sync(dls_gpu_stream(run->p)),
+                          DLS_CALL_SYNC_EVENT);
     case DLS_ACTION_WAIT_STREAM:
         /* mutant: wait for P */
-        return check(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)),
-                     DLS_CALL_SYNC);
+        return check_call(run, run->place_p.api->stream_sync(dls_gpu_stream(run->p)),
+                          DLS_CALL_SYNC);
     case DLS_ACTION_DEVICE_EDGE:
     case DLS_ACTION_WAIT_DEVICE:
         code = do_whole_device(run, action);
         return code == DLS_OK ? do_other_place(run, action) : code;
     default:
-        return refuse(action, run->job, run->err);
+        return refuse_action(action, run->job, run->err);
     }
 }
 
@@ -399,7 +400,7 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
     assert(err != NULL && job->task <= DLS_TASK_REFUSE);
     if (!dls_sync_run_needs_driver(job)) {
         dls_action action = action_without_driver(job);
-        return action == DLS_ACTION_NOTHING ? DLS_OK : refuse(action, job, err);
+        return action == DLS_ACTION_NOTHING ? DLS_OK : refuse_action(action, job, err);
     }
     dls_producer_stream p = dls_sync_job_producer_stream(job);
     sync_run run = {.driver = dls_driver_of(job->device.device_type),

@@ -310,7 +310,7 @@ wrong_shape(const dl_tensor *t)
 
 /* 0 if the Tensor is a column, else -1 with BufferError. */
 static int
-refuse(PyObject *self, const dls_tensor *data)
+refuse_column(PyObject *self, const dls_tensor *data)
 {
     const char *why = wrong_shape(&data->tensor);
     if (!dls_device_is_host(data->tensor.device.device_type)) {
@@ -390,7 +390,8 @@ dls_tensor_arrow(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *requested = Py_None, *schema = NULL, *array = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:__arrow_c_array__", names,
                                      &requested)
-        || refuse(self, data) < 0 || check_requested(self, data, requested) < 0) {
+        || refuse_column(self, data) < 0
+        || check_requested(self, data, requested) < 0) {
         return NULL;
     }
     schema = new_schema(data, dls_dtype_arrow(data->tensor.dtype));

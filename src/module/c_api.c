@@ -288,8 +288,8 @@ takes(const dlshim_request *request, const dl_tensor *tensor, uint64_t flags)
 /* Refuse the answer, by shim/cures.py: an error that the user of the extension
  * understands.  tensor NULL: a pending exception says what is wrong. */
 static int
-refuse(dls_state *state, PyObject *obj, const dlshim_request *request,
-       const dl_tensor *tensor)
+refuse_request(dls_state *state, PyObject *obj, const dlshim_request *request,
+               const dl_tensor *tensor)
 {
     const dl_tensor none = {.ndim = 0};
     PyObject *error = tensor == NULL ? dls_error_take() : Py_NewRef(Py_None);
@@ -413,7 +413,7 @@ exchange(dls_state *state, PyObject *obj, PyObject *source, const dlshim_request
         dls_outcome_drop(outcome);
     }
     if (managed == NULL) {
-        refuse(state, obj, given, NULL);
+        refuse_request(state, obj, given, NULL);
     }
     return managed;
 }
@@ -495,7 +495,7 @@ import(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan 
 {
     dl_managed_tensor_versioned *managed = acquire(state, obj, request, plan);
     if (managed != NULL && !takes(request, &managed->dl_tensor, managed->flags)) {
-        refuse(state, obj, request, &managed->dl_tensor);
+        refuse_request(state, obj, request, &managed->dl_tensor);
         return give_back(managed);
     }
     return managed;
@@ -566,7 +566,7 @@ borrow_of(dls_state *state, PyObject *obj, const dlshim_request *request,
         lent = lend(state, plan, obj, request, tensor);
     }
     if (lent < 0) {
-        refuse(state, obj, request, NULL);
+        refuse_request(state, obj, request, NULL);
     }
     if (lent != 0) {
         dls_plan_drop(plan);

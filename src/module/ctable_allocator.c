@@ -85,7 +85,8 @@ on_device(dl_device device, int64_t bytes, dls_hold *hold, void **address,
 
 /* Make the struct around the memory.  The prototype's dtype and shape; row-major. */
 static int
-allocate(const dl_tensor *prototype, dl_managed_tensor_versioned **out, dls_error *err)
+allocate_tensor(const dl_tensor *prototype, dl_managed_tensor_versioned **out,
+                dls_error *err)
 {
     dls_scan scan;
     dls_hold hold = {0};
@@ -126,7 +127,7 @@ dls_ctable_allocate(dl_tensor *prototype, dl_managed_tensor_versioned **out,
                     void *context, set_error tell)
 {
     dls_error err;
-    int code = allocate(prototype, out, &err);
+    int code = allocate_tensor(prototype, out, &err);
     if (code != DLS_OK && tell != NULL) {
         tell(context, kind_of_error(code), err.text);
     }

@@ -125,7 +125,7 @@ static DLS_ATOMIC(library_table *) library_tables;
  * runs there.  All else is ours; tests/core/test_homes.py has a row for each function
  * that says whose it is. */
 static void
-fill(dl_exchange_api *table, const dl_exchange_api *library, bool asks)
+fill_table(dl_exchange_api *table, const dl_exchange_api *library, bool asks)
 {
     *table = dls_ctables[0];
     if (library->managed_tensor_allocator != NULL) {
@@ -172,7 +172,7 @@ dls_home_table_of_library(const dl_exchange_api *library, bool asks)
         return NULL;
     }
     made->library = library;
-    fill(&made->table, library, asks);
+    fill_table(&made->table, library, asks);
     library_table *kept = add(made);
     if (kept != made) {
         dls_free(made);

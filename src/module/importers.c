@@ -101,7 +101,7 @@ is_same(PyObject *there, PyObject *entry)
 
 /* The place of the entry, or -1. */
 static int
-find(PyObject *list, PyObject *entry)
+find_entry(PyObject *list, PyObject *entry)
 {
     Py_ssize_t n = PyList_Size(list);
     for (Py_ssize_t i = 0; i < n && i < DLS_HOME_SLOTS; i++) {
@@ -122,10 +122,10 @@ dls_importer_slot(PyObject *importer)
     PyObject *entry = list != NULL ? entry_of(importer) : NULL;
     int slot = entry != NULL || list == NULL ? -1 : -2;
     if (entry != NULL) {
-        slot = find(list, entry);
+        slot = find_entry(list, entry);
     }
     if (slot == -1 && entry != NULL && PyList_Size(list) < DLS_HOME_SLOTS) {
-        slot = PyList_Append(list, entry) == 0 ? find(list, entry) : -2;
+        slot = PyList_Append(list, entry) == 0 ? find_entry(list, entry) : -2;
     }
     Py_XDECREF(entry);
     Py_XDECREF(list);

@@ -30,7 +30,7 @@ static DLS_ATOMIC(bool) watching; /* note_end will be called */
 /* Called near the end of Py_Finalize: the objects of these states cannot be freed any
  * more. */
 static void
-note_end(void)
+note_module_end(void)
 {
     watching = false;
     for (dls_state *state = retired; state != NULL; state = state->next) {
@@ -213,7 +213,7 @@ module_free(void *module)
     dls_attach_leave(state->import_number);
     dls_ctable_forget(state);
     dls_c_api_forget(state);
-    watching = watching || Py_AtExit(note_end) == 0;
+    watching = watching || Py_AtExit(note_module_end) == 0;
     state->interpreter = watching ? state->interpreter : -1;
     retire(state);
 }

@@ -37,7 +37,7 @@ typedef struct {
 
 /* Around calls of them; NULL: the GIL is kept. */
 static PyThreadState *
-let_go(const stream *s)
+let_go_of_python(const stream *s)
 {
     return s->in_memory ? NULL : PyEval_SaveThread();
 }
@@ -94,7 +94,7 @@ ask_next(stream *s, arrays *next)
 static void
 call_next(stream *s, arrays *next)
 {
-    PyThreadState *away = let_go(s);
+    PyThreadState *away = let_go_of_python(s);
     ask_next(s, next);
     take_back(away);
 }
@@ -104,7 +104,7 @@ static int
 call_schema(stream *s, dls_arrow_column *column)
 {
     arrow_schema *schema = &column->schema;
-    PyThreadState *away = let_go(s);
+    PyThreadState *away = let_go_of_python(s);
     int code = s->on_device ? s->device.get_schema(&s->device, schema)
                             : s->host.get_schema(&s->host, schema);
     take_back(away);
@@ -118,7 +118,7 @@ end_stream(stream *s)
         return;
     }
     PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
-    PyThreadState *away = let_go(s);
+    PyThreadState *away = let_go_of_python(s);
     release_stream(s);
     take_back(away);
     if (error != NULL) {

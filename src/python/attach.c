@@ -76,7 +76,7 @@ static DLS_ATOMIC(bool) watching_for_end; /* note_end will be called */
 /* The last C-level hook of Py_Finalize.  CPython forgets the hooks that it has called.
  */
 static void
-note_end(void)
+note_python_end(void)
 {
     watching_for_end = false;
     atomic_store_explicit(&first_living, atomic_load(&last_import) + 1,
@@ -243,7 +243,7 @@ detach(int token)
 }
 
 static void *
-let_go(void)
+let_go_of_python(void)
 {
     return PyEval_SaveThread();
 }
@@ -296,7 +296,7 @@ static const dls_python_ops ops = {
     .drop_and_report = drop_and_report,
     .attach = attach,
     .detach = detach,
-    .let_go = let_go,
+    .let_go = let_go_of_python,
     .take_back = take_back,
     .save_error = save_error,
     .restore_error = restore_error,
@@ -332,7 +332,7 @@ dls_attach_install(uint32_t *import_number)
     if (!watching_for_end) {
         /* CPython has 32 places for such hooks.  If none is free, find_attachment
          * relies on Py_IsInitialized() alone. */
-        watching_for_end = Py_AtExit(note_end) == 0;
+        watching_for_end = Py_AtExit(note_python_end) == 0;
     }
     return !atomic_load_explicit(&in_subinterpreter, memory_order_relaxed);
 }

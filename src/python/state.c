@@ -193,7 +193,7 @@ dls_state_visit(dls_state *state, visitproc visit, void *arg)
  * there already stays.  Returns the member's object, as dls_state_borrow does, or NULL
  * with the exception. */
 static PyObject *
-keep(PyObject **member, PyObject *made)
+keep_member(PyObject **member, PyObject *made)
 {
     if (made == NULL) {
         return NULL;
@@ -219,7 +219,7 @@ keep(PyObject **member, PyObject *made)
 
 /* Clear such a member. */
 static void
-let_go(PyObject **member)
+let_go_member(PyObject **member)
 {
     DLS_LOCK_STATE();
     PyObject *there = *member;
@@ -235,11 +235,11 @@ dls_state_empty(dls_state *state)
         == state) { /* another may take its place now: then it is slower */
         dls_state_known = NULL;
     }
-    let_go(&state->module);
+    let_go_member(&state->module);
     for (int i = 0; i < DLS_PYTHON_MODULES; i++) {
-        let_go(&state->in_python[i]);
+        let_go_member(&state->in_python[i]);
     }
-    let_go(&state->dtypes);
+    let_go_member(&state->dtypes);
     dls_memo_clear(&state->memo);
 }
 
@@ -406,7 +406,7 @@ borrow_module(dls_state *state, dls_python_module module)
     PyObject *object = dls_state_borrow(&state->in_python[module]);
     if (object == NULL) {
         PyObject *made = import_whole(modules[module]);
-        object = keep(&state->in_python[module], made);
+        object = keep_member(&state->in_python[module], made);
     }
     return object;
 }
@@ -416,14 +416,14 @@ dls_in_python_give(dls_state *state, dls_python_module module, PyObject *object)
 {
     PyObject *kept = dls_state_borrow(&state->in_python[module]);
     if (kept == NULL) {
-        kept = keep(&state->in_python[module], Py_NewRef(object));
+        kept = keep_member(&state->in_python[module], Py_NewRef(object));
     }
     dls_let_go(kept);
 }
 
 /* A new reference to the module's attribute of that name; NULL with an exception. */
 static PyObject *
-find(dls_state *state, dls_python_module module, const char *name)
+find_function(dls_state *state, dls_python_module module, const char *name)
 {
     PyObject *object = borrow_module(state, module);
     PyObject *dict = object != NULL ? PyModule_GetDict(object) : NULL;
@@ -451,7 +451,7 @@ dls_in_python(dls_state *state, dls_python_module module, const char *name,
     for (Py_ssize_t i = 0; i < count; i++) {
         all[1 + i] = args[i];
     }
-    PyObject *function = find(state, module, name);
+    PyObject *function = find_function(state, module, name);
     PyObject *result = NULL;
     if (function != NULL) {
         result = dls_compat.PyObject_Vectorcall(function, all, (size_t)n + 1, kwnames);
@@ -468,7 +468,7 @@ dls_in_python_with(dls_state *state, dls_python_module module, const char *name,
     va_start(values, format);
     PyObject *args = Py_VaBuildValue(format, values);
     va_end(values);
-    PyObject *function = args != NULL ? find(state, module, name) : NULL;
+    PyObject *function = args != NULL ? find_function(state, module, name) : NULL;
     PyObject *result = function != NULL ? PyObject_Call(function, args, NULL) : NULL;
     Py_XDECREF(function);
     Py_XDECREF(args);
@@ -496,7 +496,7 @@ dls_in_python_record(dls_state *state, dls_python_module module, const char *nam
 {
     PyObject *keywords = keywords_of(record, n);
     PyObject *none = keywords != NULL ? PyTuple_New(0) : NULL;
-    PyObject *function = none != NULL ? find(state, module, name) : NULL;
+    PyObject *function = none != NULL ? find_function(state, module, name) : NULL;
     PyObject *result = function != NULL ? PyObject_Call(function, none, keywords)
                                         : NULL;
     Py_XDECREF(function);
@@ -512,7 +512,8 @@ dls_dtype_object(dls_state *state, dl_dtype dtype)
                        | (long long)dtype.lanes << 16;
     PyObject *dtypes = dls_state_borrow(&state->dtypes);
     if (dtypes == NULL) {
-        dtypes = keep(&state->dtypes, find(state, DLS_IN_DTYPES, "dtypes"));
+        dtypes = keep_member(&state->dtypes,
+                             find_function(state, DLS_IN_DTYPES, "dtypes"));
     }
     PyObject *key = dtypes != NULL ? PyLong_FromLongLong(number) : NULL;
     PyObject *found = key != NULL ? PyObject_GetItem(dtypes, key) : NULL;

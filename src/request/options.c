@@ -490,7 +490,7 @@ is_idle(const dls_options *options)
 /* A new copy that takes over the streams; NULL when nothing is given.  On failure the
  * streams stay the caller's. */
 static int
-allocate(const dls_options *options, dls_options **result)
+allocate_options(const dls_options *options, dls_options **result)
 {
     *result = NULL;
     if (options->given == 0) {
@@ -541,7 +541,7 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
         }
     }
     if (code < 0 || check_devices(state, &parsed) < 0
-        || allocate(&parsed, result) < 0) {
+        || allocate_options(&parsed, result) < 0) {
         Py_XDECREF(parsed.stream);
         Py_XDECREF(parsed.producer_stream);
         return -1;
@@ -562,7 +562,7 @@ dls_options_merge(dls_state *state, const dls_options *inner, const dls_options 
 #include "request/options.def"
 #undef OPTION
     merged.given |= outer != NULL ? outer->given : 0;
-    if (check_devices(state, &merged) < 0 || allocate(&merged, result) < 0) {
+    if (check_devices(state, &merged) < 0 || allocate_options(&merged, result) < 0) {
         return -1;
     }
     Py_XINCREF(merged.stream);

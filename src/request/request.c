@@ -309,8 +309,8 @@ static const struct {
 
 /* Does a consumer that passes these (DLS_ASK_*, DLS_ASKED_*) ask in this way? */
 static bool
-fits(unsigned with, bool question, unsigned must, unsigned must_not,
-     int device_question)
+fits_caller(unsigned with, bool question, unsigned must, unsigned must_not,
+            int device_question)
 {
     return (with & must) == must && (with & must_not) == 0
            && (device_question < 0 || device_question == question);
@@ -320,8 +320,8 @@ static bool
 asks_so(const dls_request *request, unsigned must, unsigned must_not,
         int device_question)
 {
-    return fits(request->who.asked_with, request->who.device_question, must, must_not,
-                device_question);
+    return fits_caller(request->who.asked_with, request->who.device_question, must,
+                       must_not, device_question);
 }
 
 /* Does a method of Python pass on the question of its own consumer? */
@@ -351,8 +351,8 @@ layout_of_way(const dls_request *request)
         with &= request->streams.consumer == NULL ? ~DLS_ASK_STREAM : ~0u;
     }
     for (size_t i = 0; i < sizeof consumers / sizeof *consumers; i++) {
-        if (fits(with, question, consumers[i].must, consumers[i].must_not,
-                 consumers[i].device_question)) {
+        if (fits_caller(with, question, consumers[i].must, consumers[i].must_not,
+                        consumers[i].device_question)) {
             return consumers[i].layout;
         }
     }

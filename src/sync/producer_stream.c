@@ -293,7 +293,7 @@ dls_producer_stream_ask(const dls_sync_source *from, dls_producer_stream *p,
 }
 
 static int
-find(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
+find_stream(const dls_sync_source *from, dls_producer_stream *p, PyObject **queue)
 {
     if (p->known != DLS_P_UNKNOWN) {
         return 0;
@@ -317,7 +317,7 @@ dls_producer_stream_find(const dls_sync_source *from, dls_producer_stream *p,
                          PyObject **queue)
 {
     PyObject *dropped = NULL;
-    int code = find(from, p, queue != NULL ? queue : &dropped);
+    int code = find_stream(from, p, queue != NULL ? queue : &dropped);
     if (queue == NULL && p->object != NULL) {
         *p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
     }

@@ -67,7 +67,7 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
 /* Check the result of a function of shim/oneapi.py: a new reference, or NULL with
  * BufferError because the library has refused, or is not imported (None). */
 static PyObject *
-check(dls_state *state, PyObject *source, PyObject *given, const char *what)
+check_queue(dls_state *state, PyObject *source, PyObject *given, const char *what)
 {
     if (given == Py_None) {
         Py_CLEAR(given);
@@ -82,7 +82,7 @@ check(dls_state *state, PyObject *source, PyObject *given, const char *what)
 PyObject *
 dls_sycl_copy_queue(dls_state *state, PyObject *source, int32_t device_id)
 {
-    return check(
+    return check_queue(
         state, source,
         dls_in_python_with(state, DLS_IN_ONEAPI, "copy_queue", "(i)", (int)device_id),
         "no queue could be made for its device");
@@ -105,7 +105,7 @@ fetch(const fetcher *f, char *dst, const char *src, int64_t bytes)
         f->state, DLS_IN_ONEAPI, "fetch", "(NKO)",
         PyMemoryView_FromMemory(dst, (Py_ssize_t)bytes, DLS_BUF_MAY_WRITE),
         (unsigned long long)(uintptr_t)src, f->syclobj);
-    done = check(f->state, f->source, done, "copying it to the host failed");
+    done = check_queue(f->state, f->source, done, "copying it to the host failed");
     Py_XDECREF(done);
     return done != NULL ? 0 : -1;
 }
@@ -237,7 +237,7 @@ dls_sycl_copy_from_host(dls_state *state, PyObject *source, dls_sycl_block *bloc
         (long long)block->alignment, (int)block->device_id);
     snprintf(what, sizeof what, "copying %lld bytes to oneAPI device %d failed",
              (long long)block->bytes, (int)block->device_id);
-    made = check(state, source, made, what);
+    made = check_queue(state, source, made, what);
     if (made == NULL || !PyArg_ParseTuple(made, "KO", &address, &block->hold)) {
         Py_XDECREF(made);
         return -1;

@@ -155,7 +155,7 @@ dls_plan_cache_forget(dls_plan_cache *cache, const PyTypeObject *type,
 /* Callback of the weak reference to a type whose plan is cached: the type has gone.
  * about: the module, and the type's address, by which the entries are found. */
 static PyObject *
-forget(PyObject *about, PyObject *reference)
+forget_type(PyObject *about, PyObject *reference)
 {
     dls_plan_caches *plans = dls_state_of(PyTuple_GetItem(about, 0))->plans;
     const PyTypeObject *type = PyLong_AsVoidPtr(PyTuple_GetItem(about, 1));
@@ -164,7 +164,7 @@ forget(PyObject *about, PyObject *reference)
     Py_RETURN_NONE;
 }
 
-static PyMethodDef forget_method = {"_forget", forget, METH_O, NULL};
+static PyMethodDef forget_method = {"_forget", forget_type, METH_O, NULL};
 
 /* A weak reference to the type, whose end empties its entry; NULL with an exception. */
 static PyObject *
@@ -411,7 +411,7 @@ cache_of(dls_state *state, const dls_plan *plan)
  * afterwards, which may be another thread's, or the plan itself where no cache takes
  * it; NULL with an exception. */
 static dls_plan *
-keep(dls_state *state, PyObject *obj, dls_plan *plan)
+keep_plan(dls_state *state, PyObject *obj, dls_plan *plan)
 {
     if (plan->on_instance && !dls_plan_offers(plan, DLS_PROTOCOL_DLPACK)) {
         return plan; /* it tells of this one object, and has nothing of the type */
@@ -444,7 +444,7 @@ dls_plan_find(dls_state *state, PyObject *obj)
         if (plan != NULL && plan->offers != 0) {
             plan->producer_type = NULL; /* found when an object is upgraded */
         }
-        plan = plan != NULL ? keep(state, obj, plan) : NULL;
+        plan = plan != NULL ? keep_plan(state, obj, plan) : NULL;
         Py_DECREF(type);
     }
     if (plan != NULL && plan->offers == 0) {
