@@ -1,6 +1,6 @@
 """`dlshim.producer` and its mixin: classes of authors that become producers of every edition.
 
-What they put on a class is written in C (src/module/producer_class.c).  Here is how a class is
+What they put on a class is written in C (src/authors/producer_class.c).  Here is how a class is
 changed.  Each of our methods knows what its author wrote there.
 """
 

@@ -1,6 +1,6 @@
 """Compiled kernels as arrays of any library call them: `dlshim.kernel` (K1-K11).
 
-A call runs in C (``src/module/kernel.c``): what the function is given for arrays, and for lists and
+A call runs in C (``src/public/kernel.c``): what the function is given for arrays, and for lists and
 tuples of them.  What comes back is brought home here, and so are calls with anything else: types
 that were not met yet, columns, and deeper containers take `Calls.in_full`.
 """

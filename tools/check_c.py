@@ -79,10 +79,10 @@ WRONG = {
     ("types/library.c", "clang-analyzer-core.NullDereference"): (
         "only entries that begin with a full stop read the object, and classes of SYCL do not"
     ),
-    ("module/functions.c", "clang-analyzer-core.StackAddressEscape"): (
+    ("public/functions.c", "clang-analyzer-core.StackAddressEscape"): (
         "the caller's request ends with the exchange, and is not read afterwards"
     ),
-    ("module/functions.c", "autoVariables"): "the same as said by cppcheck",
+    ("public/functions.c", "autoVariables"): "the same as said by cppcheck",
     ("gpu/hip.c", "unusedStructMember"): "it makes room for what a later runtime may write",
     ("python/attach.c", "knownConditionTrueFalse"): "others_count is not 0 after an import",
     ("python/errors.c", "constVariable"): "it holds pointers to variables of CPython",

@@ -25,11 +25,11 @@ typedef enum {
     DLS_LOCK_PLANS, /* types/plan: memory for the next plans */
     /* Variables that imports write: compat, attach, state, module. */
     DLS_LOCK_IMPORT,
-    /* DLS_LOCK_STATE : python/state, types/plan_cache, module/homes,
-     * module/kernel. */
+    /* DLS_LOCK_STATE : python/state, types/plan_cache, ctable/homes,
+     * public/kernel. */
     DLS_LOCK_STATES,
     /* DLS_LOCK, by the address: Tensors in exchange/objects, Producers there and in
-     * module/ctable_view.  DLS_LOCK_CAPSULE: python/capsule, module/records. */
+     * ctable/ctable_view.  DLS_LOCK_CAPSULE: python/capsule, module/records. */
     DLS_LOCK_FIRST_STRIPE,
     DLS_LOCK_LAST_STRIPE = DLS_LOCK_FIRST_STRIPE + 31,
 #endif

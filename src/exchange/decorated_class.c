@@ -1,6 +1,6 @@
 /* Says how an object of a decorated class is asked, which thread has asked for its
  * device, and why its inner array failed.  Called by
- * export/export, module/functions and module/producer_class.  Tests:
+ * export/export, public/functions and authors/producer_class.  Tests:
  * tests/core/test_authors.py, tests/core/test_called_class.py. */
 #include "exchange/decorated_class.h"
 

@@ -1,5 +1,5 @@
 /* Objects of decorated classes (dlshim.producer changed them), for export/export,
- * module/functions and module/producer_class: which of the author's methods run, how
+ * public/functions and authors/producer_class: which of the author's methods run, how
  * the author has the object export, and its inner array.  Called in an attached thread
  * (with a GIL it holds that); foreign code runs. */
 #pragma once

@@ -245,7 +245,7 @@ bool dls_exchange_check(const dls_exchange *x);
 /* --- holds and the collector ---------------------------------------------- */
 /* The objects that a hold keeps alive, as the garbage collector sees them.  Called by
  * the traverse functions of Producer and Tensor, by exchange/objects, and by
- * module/interfaces_out.  The GIL is held. */
+ * public/interfaces_out.  The GIL is held. */
 
 /* Show the Python objects behind a hold to the collector.  Objects behind a share are
  * shown only if there is no other share: else the reference is not ours alone. */

@@ -1,7 +1,7 @@
 /* The objects of our two types: the members of a Producer and of a Tensor, how a Tensor
  * is made, the facts that can be read from it; and the freelists.  Their types, which
- * destroy them, are in module/.  Called by acquire/ (takes from Tensors), export/
- * (makes them) and module/. The GIL is held throughout. */
+ * destroy them, are in public/.  Called by acquire/ (takes from Tensors), export/
+ * (makes them) and public/. The GIL is held throughout. */
 #pragma once
 
 #include <assert.h>
@@ -155,7 +155,7 @@ dls_freelist_put(dls_freelist *list, PyObject *self)
 }
 
 /* --- Tensors -------------------------------------------------------------- */
-/* Only this file and module/tensor_type write a Tensor's hold and `ready`.  Without a
+/* Only this file and public/tensor_type write a Tensor's hold and `ready`.  Without a
  * GIL, the Tensor's own lock guards `ready` once other threads can see the Tensor.
  * Nothing else of it changes then but `asked` and `shared`, which are atomic. */
 

@@ -1,6 +1,6 @@
 /* Answers the device question that is put to a Producer: by the source's attributes,
  * else by the options and by asking the source, else by an export.  Called by
- * module/producer and export_struct.c; foreign code runs.  Tests:
+ * public/producer and export_struct.c; foreign code runs.  Tests:
  * tests/core/test_devices.py, tests/core/test_fast_path.py. */
 #include "export/device_answer.h"
 

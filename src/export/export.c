@@ -1,5 +1,5 @@
 /* Export: the resolved tensor goes out, as a capsule, a struct or a Tensor (T3, T8 to
- * T10). Called by the fast path and by module/.  Tests: tests/core/test_handing_on.py,
+ * T10). Called by the fast path and by public/.  Tests: tests/core/test_handing_on.py,
  * tests/core/test_lifetime.py, tests/core/test_ways_out.py,
  * tests/core/test_tracking.py. */
 #include "export/export.h"

@@ -1,18 +1,20 @@
 /* The module dlshim._core: makes its parts at an import, and frees them when the module
  * goes. The interpreter calls it.  Tests: tests/core/test_imports.py,
  * tests/core/test_nothing_breaks.py. */
+#include "authors/c_api.h"
+#include "authors/producer_class.h"
 #include "core/lock.h"
+#include "ctable/ctable_out.h"
+#include "ctable/homes.h"
 #include "exchange/decorated_class.h"
 #include "exchange/objects.h"
 #include "export/export.h"
 #include "gpu/driver.h"
-#include "module/ctable_out.h"
-#include "module/functions.h"
-#include "module/homes.h"
-#include "module/kernel.h"
-#include "module/producer.h"
-#include "module/producer_class.h"
-#include "module/tensor_type.h"
+#include "module/test_hooks.h"
+#include "public/functions.h"
+#include "public/kernel.h"
+#include "public/producer.h"
+#include "public/tensor_type.h"
 #include "python/attach.h"
 #include "python/py.h"
 #include "python/state.h"
@@ -25,7 +27,7 @@
 /* Globals.  The modules of these states have gone, but a Producer or a Tensor may still
  * use them; each import frees those that are no longer used. */
 static dls_state *retired;
-static DLS_ATOMIC(bool) watching; /* note_end will be called */
+static DLS_ATOMIC(bool) watching; /* note_module_end will be called */
 
 /* Called near the end of Py_Finalize: the objects of these states cannot be freed any
  * more. */

@@ -3,7 +3,7 @@
  * command line, the documentation and the tests.
  * Tests: tests/core/test_inspect.py, tests/core/test_tracking.py,
  * tests/core/test_doubles.py. */
-#include "module/functions.h"
+#include "module/test_hooks.h"
 
 #include <string.h>
 

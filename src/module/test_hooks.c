@@ -1,7 +1,7 @@
 /* Switches and looks for tests, and for a table of the manual (docs/development.rst).
  * dlshim itself calls none of them.
  * Tests: tests/core/test_bad_input.py, tests/core/test_odd_answers.py. */
-#include "module/functions.h"
+#include "module/test_hooks.h"
 
 #include <string.h>
 #include <time.h>

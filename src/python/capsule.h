@@ -1,5 +1,5 @@
 /* DLPack capsules: look into one, take it, make one (T1, T9).  Called by acquire/,
- * export/ and module/.  GIL held throughout; without a GIL, threads may share a
+ * export/ and public/.  GIL held throughout; without a GIL, threads may share a
  * capsule: see dls_capsule_claim. */
 #pragma once
 

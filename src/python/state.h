@@ -128,7 +128,7 @@ struct dls_plan;
 struct dls_plan_caches;
 
 /* A home: what compiled kernels make of what the objects of a type give them
- * (module/homes.h).  Never changed, and freed with its state. */
+ * (ctable/homes.h).  Never changed, and freed with its state. */
 typedef struct dls_home {
     struct dls_home *next;
     PyTypeObject *producer_type; /* strong: the class of its Producers */
@@ -187,7 +187,7 @@ typedef struct dls_state {
     const void *own_table; /* dlshim's C table: never a way in (N2) */
     /* Asks our __dlpack_device__ of an object for dlshim (exchange/decorated_class). */
     PyObject *device_asker;
-    /* For dls_plan_home: finds the home of a type (module/homes). */
+    /* For dls_plan_home: finds the home of a type (ctable/homes). */
     PyTypeObject *(*find_home)(struct dls_state *state, struct dls_plan *plan,
                                PyTypeObject *type);
 

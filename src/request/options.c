@@ -1,5 +1,5 @@
 /* Parses, merges and shows the options of upgrade(), from_dlpack() and to_capsule(), by
- * the rows of request/options.def.  Called by module/functions and module/producer;
+ * the rows of request/options.def.  Called by public/functions and public/producer;
  * touches nothing but the options.
  * Tests: tests/core/test_options.py, tests/project/test_stub.py. */
 #include "request/options.h"

@@ -1,6 +1,6 @@
 /* Syncs queues and copies oneAPI memory, by the functions of shim/oneapi.py.
  *
- * Called by transfer, sync_exchange, export/resolve and module/interfaces_out.  They
+ * Called by transfer, sync_exchange, export/resolve and public/interfaces_out.  They
  * call classes and methods of the library; memory that is fetched with gaps is
  * allocated here.  Tests: tests/oneapi/test_copies.py, tests/core/test_sycl_copies.py,
  * tests/core/test_torch_xpu.py, tests/core/test_sycl_interface.py, tests/oneapi. */

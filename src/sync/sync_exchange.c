@@ -2,7 +2,7 @@
  * out its task afterwards.
  *
  * Called by acquire/ for every protocol off the host, by export/ for Tensors, structs
- * and copies to a device, and by module/interfaces_out.c.  Reads stream objects, asks
+ * and copies to a device, and by public/interfaces_out.c.  Reads stream objects, asks
  * libraries for their streams, and has sync_run or sycl do the work.  Tests:
  * tests/device (test_matrix.py, test_managed.py, test_copies.py),
  * tests/core/test_other_devices.py, tests/device/test_copies_to_devices.py. */

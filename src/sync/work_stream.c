@@ -1,6 +1,6 @@
 /* Keeps, for each thread, on which stream its last export through our C table is.
  *
- * Called by export/ when it has made an export, and by module/ctable_out.  Touches
+ * Called by export/ when it has made an export, and by ctable/ctable_out.  Touches
  * two thread-local values only.
  * Tests: tests/device/test_work_stream.py.
  */

@@ -3,7 +3,7 @@
  * It is a descriptor as functions are, and knows what its author wrote: a call passes
  * the method itself to the C function, and super() finds that of a base by Python's own
  * rules.  It keeps a plan for each type of the objects that it is called with
- * (exchange/decorated_class).  Called by module/producer_class.  The GIL is held. */
+ * (exchange/decorated_class).  Called by authors/producer_class.  The GIL is held. */
 #pragma once
 
 #include "python/state.h"

@@ -179,7 +179,7 @@ typedef struct dls_plan {
      * hook: makes a guard under which they do not.  Strong, or NULL. */
     PyObject *plain_calls;
     dls_getter where; /* BASE_TELLS, IS_CPU_TELLS (types/offers.h) */
-    /* The class of Producers of these objects: that of their home (module/homes), or
+    /* The class of Producers of these objects: that of their home (ctable/homes), or
      * Producer itself.  The state owns it.  NULL: it was not asked for yet. */
     DLS_ATOMIC(PyTypeObject *) producer_type;
     /* Why the methods of Arrow are not called (C10), a text; NULL: they are. */

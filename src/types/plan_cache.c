@@ -1,6 +1,6 @@
 /* Finds the plan of a type in a hash table with open addressing; makes, fills, grows
- * and empties that table.  Called by module/ (upgrade, from_dlpack, the module's life)
- * and export/.  Foreign code runs where a new plan is made.  Tests:
+ * and empties that table.  Called by public/ (upgrade, from_dlpack) and module/ (its
+ * life) and export/.  Foreign code runs where a new plan is made.  Tests:
  * tests/core/test_lifetime.py, tests/core/test_leaks.py. */
 #include "types/plan_cache.h"
 

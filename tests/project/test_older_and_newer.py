@@ -209,7 +209,7 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def newer_dlshim(newer: Path) -> Path:
     """The package itself in site/."""
     shutil.copytree(ROOT / "src", newer / "src")
-    api = newer / "src" / "module" / "c_api.c"
+    api = newer / "src" / "authors" / "c_api.c"
     api.write_text(changed(api.read_text(), RUNTIME))
     package = newer / "site" / "dlshim"
     ignore = shutil.ignore_patterns("_core*", "__pycache__")

@@ -27,7 +27,7 @@ REQUIRED = os.environ.get("DLSHIM_CI") == "1"
 #: The layers, top first: a file includes only from its own folder and those before it.
 LAYERS = (
     "abi", "core", "gpu", "python", "types", "exchange", "sync", "request", "protocols", "acquire",
-    "export", "module",
+    "export", "public", "authors", "ctable", "module",
 )  # fmt: skip
 
 

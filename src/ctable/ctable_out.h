@@ -8,7 +8,7 @@
 
 /* The C tables of our own types and of classes that dlshim.producer changed, where the
  * home is dlshim itself: outputs are Tensors.  The C tables of other homes are made of
- * them (module/home_tables). */
+ * them (ctable/home_tables). */
 DLS_EXTERN const dl_exchange_api dls_ctables[2];
 
 /* managed_tensor_to_py_object_no_sync of these: *out becomes a new Tensor.  0, or -1

@@ -4,7 +4,7 @@
  * column are one block, freed when all of them are released.  release_schema and
  * release_array run on any thread, attached or not.  Tests:
  * tests/core/test_arrow_out.py. */
-#include "module/tensor_type.h"
+#include "public/tensor_type.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
  * each adds to it.  Tests: tests/core/test_ways_out.py,
  * tests/core/test_cuda_interface.py, tests/core/test_sycl_interface.py,
  * tests/device/test_cuda_interface.py. */
-#include "module/tensor_type.h"
+#include "public/tensor_type.h"
 
 #include "core/dtype.h"
 #include "core/tensor.h"

@@ -1,12 +1,13 @@
 /* The type Producer: the lazy wrapper that upgrade() makes.  The members of its objects
- * are in exchange/objects.h.  Called by module/.  The GIL is held. */
+ * are in exchange/objects.h.  Called by authors/, ctable/
+ * and module/.  The GIL is held. */
 #pragma once
 
 #include "exchange/objects.h"
 #include "python/errors.h"
 
 DLS_EXTERN PyType_Spec dls_producer_spec;
-/* The class of the Producers of one home, a subclass (module/homes). */
+/* The class of the Producers of one home, a subclass (ctable/homes). */
 DLS_EXTERN PyType_Spec dls_producer_spec_of_home;
 
 /* Is it this type or the class of a home, whichever import made it?  Any type may be
@@ -15,7 +16,7 @@ bool dls_producer_is_type(PyTypeObject *type);
 
 /* The methods of a Producer, which are __dlpack__, __dlpack_device__ and __array__ in
  * Python.  Where they take the data, they need no object around it:
- * module/producer_class has none. */
+ * authors/producer_class has none. */
 PyObject *dls_producer_dlpack(dls_producer *data, PyObject *const *args, Py_ssize_t n,
                               PyObject *kwnames);
 PyObject *dls_producer_device(dls_producer *data);
@@ -32,8 +33,8 @@ PyObject *dls_producer_new_of(dls_state *state, PyTypeObject *type, PyObject *so
                               dls_plan *plan, dls_options *options);
 
 /* --- methods -------------------------------------------------------------- */
-/* The methods that Producer and Tensor have both, for module/producer and
- * module/tensor_type. */
+/* The methods that Producer and Tensor have both, for public/producer and
+ * public/tensor_type. */
 
 /* The rows of a PyMethodDef table: the functions that export and answer the device
  * question, and NumPy's way in, each with its flags; with their docstrings. */

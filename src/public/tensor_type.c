@@ -4,7 +4,7 @@
  * tests/core/test_lifetime.py, tests/core/test_properties.py,
  * tests/core/test_ways_out.py, tests/core/test_by_value.py,
  * tests/core/test_numpy_habits.py, tests/core/test_items.py. */
-#include "module/tensor_type.h"
+#include "public/tensor_type.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 #include "exchange/objects.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/producer.h"
+#include "public/producer.h"
 #include "python/errors.h"
 #include "python/state.h"
 #include "request/options.h"

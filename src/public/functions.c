@@ -2,12 +2,12 @@
  * from_dlpack and upgrade are hot when no keyword is passed.
  * Tests: tests/core/test_options.py, tests/core/test_ways_in.py,
  * tests/core/test_fast_path.py. */
-#include "module/functions.h"
+#include "public/functions.h"
 
 #include "exchange/decorated_class.h"
 #include "export/export.h"
 #include "export/fast_path.h"
-#include "module/producer.h"
+#include "public/producer.h"
 #include "python/capsule.h"
 #include "python/errors.h"
 #include "request/request.h"

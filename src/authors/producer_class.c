@@ -1,16 +1,15 @@
 /* The methods that dlshim.producer puts on a decorated class: __dlpack__,
  * __dlpack_device__ and __array__ in C, and the C table (shim/decorator.py does the
  * rest).  __dlpack__ is hot. Tests: tests/core/test_authors.py. */
-#include "module/producer_class.h"
+#include "authors/producer_class.h"
 
 #include <string.h>
 
 #include "abi/dlpack_abi.h"
 #include "exchange/decorated_class.h"
 #include "exchange/device_question.h"
-#include "module/ctable_out.h"
-#include "module/functions.h"
-#include "module/producer.h"
+#include "public/functions.h"
+#include "public/producer.h"
 #include "python/errors.h"
 #include "python/state.h"
 #include "types/class_method.h"

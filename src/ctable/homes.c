@@ -1,11 +1,11 @@
 /* Finds the home of a type, and makes the class of its Producers where it is the first
  * of the home.  The GIL is held.  Tests: tests/core/test_homes.py. */
-#include "module/homes.h"
+#include "ctable/homes.h"
 
 #include "core/alloc.h"
-#include "module/ctable_out.h"
-#include "module/functions.h"
-#include "module/producer.h"
+#include "ctable/ctable_out.h"
+#include "public/functions.h"
+#include "public/producer.h"
 #include "python/errors.h"
 
 /* Ask shim/importers.py.  *table stays NULL where there is no importer.  0, or -1 with

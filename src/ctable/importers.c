@@ -1,7 +1,7 @@
 /* The importers of this interpreter: a list in the interpreter's own dict, whose places
  * are the slots.  The list ends with the interpreter and outlives every import.  The
  * GIL is held.  Tests: tests/core/test_homes.py. */
-#include "module/homes.h"
+#include "ctable/homes.h"
 
 #include "exchange/objects.h"
 #include "python/errors.h"

@@ -1,15 +1,15 @@
 /* The callables that dlshim.kernel makes: array arguments go in upgraded (K2, K3).  A
  * call with anything else to decide, and results that must be brought home, go to
  * shim/kernels.py.  A call is hot.  Tests: tests/core/test_kernel.py. */
-#include "module/kernel.h"
+#include "public/kernel.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "exchange/objects.h"
-#include "module/functions.h"
-#include "module/producer.h"
+#include "public/functions.h"
+#include "public/producer.h"
 #include "python/errors.h"
 #include "request/options.h"
 #include "request/request.h"

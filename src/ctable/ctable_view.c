@@ -1,7 +1,7 @@
 /* The borrowed view of a Producer.  It is the source's own, or an export that was kept
  * and is still true, or else a full exchange is made and its struct is kept (T13).  The
  * first two are hot.  Tests: tests/core/test_ctable.py. */
-#include "module/ctable_out.h"
+#include "ctable/ctable_out.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* A Tensor as a buffer: first the refusals, then the view.  Its shape and strides are a
  * block in `internal`, freed at the release.  Tests: tests/core/test_ways_out.py. */
-#include "module/tensor_type.h"
+#include "public/tensor_type.h"
 
 #include "core/alloc.h"
 #include "core/dtype.h"

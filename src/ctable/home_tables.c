@@ -1,4 +1,4 @@
-/* The C tables of homes.  They differ from dlshim's own (module/ctable_out) in up to
+/* The C tables of homes.  They differ from dlshim's own (ctable/ctable_out) in up to
  * three functions.  None of these is told for which C table it is called, so that each
  * stands here as many times as there may be homes, and knows its number.  Tests:
  * tests/core/test_homes.py, tests/device/test_homes.py. */
@@ -6,8 +6,8 @@
 
 #include "core/alloc.h"
 #include "core/lock.h"
-#include "module/ctable_out.h"
-#include "module/homes.h"
+#include "ctable/ctable_out.h"
+#include "ctable/homes.h"
 #include "python/errors.h"
 #include "sync/work_stream.h"
 

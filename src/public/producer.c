@@ -2,7 +2,7 @@
  * fast path if the Producer is bare and the request is usual.  Its two methods are hot.
  * Tests: tests/core/test_fast_path.py, tests/core/test_options.py,
  * tests/core/test_lifetime.py. */
-#include "module/producer.h"
+#include "public/producer.h"
 
 #include <assert.h>
 #include <stddef.h>

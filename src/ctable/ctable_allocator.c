@@ -2,7 +2,7 @@
  * host, or of a device through its driver.  Any thread, with or without the GIL, and
  * the caller's exception stays as it is: errors go through set_error alone.  Tests:
  * tests/core/test_ctable.py, tests/device/test_homes.py. */
-#include "module/ctable_out.h"
+#include "ctable/ctable_out.h"
 
 #include <stdio.h>
 

@@ -2,19 +2,19 @@
  * with objects of that type, the GIL held.  The two exports are hot.
  * Tests: tests/core/test_ctable.py, tests/core/test_ctable_threads.py,
  * tests/device/test_work_stream.py. */
-#include "module/ctable_out.h"
+#include "ctable/ctable_out.h"
 
 #include <assert.h>
 
 #include "abi/dlpack_abi.h"
+#include "authors/producer_class.h"
 #include "core/tensor.h"
+#include "ctable/homes.h"
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "gpu/pointer.h"
-#include "module/homes.h"
-#include "module/producer.h"
-#include "module/producer_class.h"
-#include "module/tensor_type.h"
+#include "public/producer.h"
+#include "public/tensor_type.h"
 #include "python/capsule.h"
 #include "sync/work_stream.h"
 

@@ -1,7 +1,7 @@
 /* The functions of dlshim.h.  An extension calls them with any object: an import is the
  * exchange of from_dlpack() that ends in a struct, an export makes a Tensor of one.
  * Tests: tests/core/test_c_interface.py. */
-#include "module/functions.h"
+#include "authors/c_api.h"
 
 #include <assert.h>
 #include <dlshim.h>
@@ -14,7 +14,8 @@
 #include "export/export.h"
 #include "export/fast_path.h"
 #include "gpu/sync_rules.h"
-#include "module/tensor_type.h"
+#include "public/functions.h"
+#include "public/tensor_type.h"
 #include "python/errors.h"
 #include "python/state.h"
 #include "types/plan_cache.h"

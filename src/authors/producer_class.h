@@ -3,7 +3,7 @@
  * Each works as a Producer does around the object or around its inner array, for the
  * length of one call.  The object is then asked as its author wrote it: by the author's
  * own __dlpack__, or by an older protocol, and never by the methods that were put on
- * its class.  Called by Python and by module/ctable_out, in an attached thread (with a
+ * its class.  Called by Python and by ctable/ctable_out, in an attached thread (with a
  * GIL it holds that); foreign code runs. */
 #pragma once
 
