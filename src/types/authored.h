@@ -6,8 +6,8 @@
  * foreign code runs where attributes of classes are looked up. */
 #pragma once
 
+#include "types/class_member.h"
 #include "types/class_method.h"
-#include "types/offers.h"
 
 /* A member of the classes, as Python would find it. */
 typedef struct {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "python/state.h"
-#include "types/plan_cache.h"
+#include "types/plan_table.h"
 
 DLS_EXTERN PyType_Spec dls_class_method_spec;
 

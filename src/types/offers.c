@@ -10,28 +10,10 @@
 #include "python/py.h"
 #include "python/state.h"
 #include "types/authored.h"
+#include "types/class_member.h"
 #include "types/library.h"
 
 /* --- class attributes ----------------------------------------------------- */
-
-/* Is its type called so?  Some types have no name in C. */
-static bool
-is_a(PyObject *value, const char *name)
-{
-    PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-    bool found = kind != NULL && PyUnicode_Check(kind)
-                 && PyUnicode_CompareWithASCIIString(kind, name) == 0;
-    Py_XDECREF(kind);
-    PyErr_Clear();
-    return found;
-}
-
-bool
-dls_is_plain_method(PyObject *value)
-{
-    return is_a(value, "function") || is_a(value, "cython_function_or_method")
-           || is_a(value, "method_descriptor");
-}
 
 static bool
 is_static(PyTypeObject *type)
@@ -56,7 +38,7 @@ method_lasting(PyTypeObject *type, PyObject *value)
 static void
 getter_lasting(PyTypeObject *type, PyObject *value, dls_getter *getter)
 {
-    if (!is_static(type) || !is_a(value, "getset_descriptor")) {
+    if (!is_static(type) || !dls_is_of(value, "getset_descriptor")) {
         return;
     }
     void *slot = PyType_GetSlot(Py_TYPE(value), Py_tp_descr_get);
@@ -125,20 +107,6 @@ typedef struct {
     Py_ssize_t table_at;          /* of the class that has the C table */
     bool is_ours;                 /* dlshim.producer has put __dlpack__ there */
 } search;
-
-int
-dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **value)
-{
-    PyObject *dict = PyObject_GetAttr(cls, state->names.dict);
-    /* Asking first is cheaper than a KeyError. */
-    int has = dict != NULL ? PySequence_Contains(dict, name) : -1;
-    if (has > 0) {
-        *value = PyObject_GetItem(dict, name);
-        has = *value != NULL ? 1 : -1;
-    }
-    Py_XDECREF(dict);
-    return has;
-}
 
 /* Position of the first class from `start` on whose own dict has `name`, and in *value
  * its value, a new reference. */

@@ -19,13 +19,6 @@ dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
                                 const struct dls_authored *authored,
                                 PyTypeObject *type);
 
-/* The member of that name in the class's own dict: 1 = *value, a new reference; 0 =
- * none; -1 = exception. */
-int dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **value);
-/* Is the class attribute a plain method: a function, in Python or in C, that gets the
- * object as its first argument? */
-bool dls_is_plain_method(PyObject *value);
-
 /* Does the class of the plan, which is that of obj, show another C table now than when
  * it was met?  Libraries replace theirs at run time (TileLang that of torch), and give
  * one to a class that had none (torch-c-dlpack-ext).  Foreign code may run; no

@@ -207,7 +207,7 @@ def test_a_release_that_cannot_be_read_ends_the_exchange(monkeypatch, failure):
             dlshim.upgrade(x)
         fatal = failure in (KeyboardInterrupt, RecursionError)
         assert (raised.value if fatal else raised.value.__cause__) is error
-    patch.setitem(sys.modules, "paddle", types.ModuleType("paddle"))  # it does not say
+    monkeypatch.setitem(sys.modules, "paddle", types.ModuleType("paddle"))  # it does not say
     assert _core._plan(x)["library"] == "paddle"
 
 

@@ -1,0 +1,14 @@
+/* Members of classes: what stands in the own dict of a class, and of which kind it is.
+ * GIL held; foreign code runs. */
+#pragma once
+
+#include "python/state.h"
+
+/* The member of that name in the class's own dict: 1 = *value, a new reference; 0 =
+ * none; -1 = exception. */
+int dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **value);
+/* Is the class attribute a plain method: a function, in Python or in C, that gets the
+ * object as its first argument? */
+bool dls_is_plain_method(PyObject *value);
+/* Is its type called so?  Some types have no name in C. */
+bool dls_is_of(PyObject *value, const char *name);
