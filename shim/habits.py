@@ -1,4 +1,4 @@
-"""What dlshim does otherwise for a library: rows with their reasons, and the only place for them.
+"""What dlshim does otherwise for a library: rows with their reasons, and the place for them.
 
 C reads these rows (``src/types/library.c``), and so do ``inspect``, the tests and the manual.  What
 is shown and tested of a library, release by release, stands in ``known/``.

@@ -113,7 +113,7 @@ DLS_EXTERN void dls_lock_give_all(void);
  * DLS_FREE_THREADED is set by setup.py where the interpreter has no GIL (cp313t and
  * newer).  The wheel for all other interpreters contains none of this: there the GIL
  * makes each of our functions one step, until foreign code runs.  The table of
- * docs/architecture.rst, "Threads without the GIL", says what guards each thing. */
+ * docs/threads.rst, "Threads without the GIL", says what guards each thing. */
 
 #ifdef DLS_FREE_THREADED
 

@@ -31,7 +31,7 @@ dls_fast_form(const dls_producer *self, bool wanted)
 }
 
 /* May a consumer that asked for the device, and now asks so, be known not to take
- * strided memory (rows LAYOUT)?  torch, which passes max_version alone, is not. */
+ * strided memory (shim/habits.py)?  torch, which passes max_version alone, is not. */
 static inline bool
 dls_fast_looks_at_strides(bool wanted, PyObject *kwnames)
 {

@@ -252,7 +252,7 @@ PyModExport__core(void)
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, module_exec},
 #ifdef DLS_FREE_THREADED
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED}, /* docs/architecture.rst, threads without it */
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED}, /* docs/threads.rst */
 #endif
     {0, NULL},
 };

@@ -1,6 +1,7 @@
-/* The callables that dlshim.kernel makes: array arguments go in upgraded (K2, K3).  A
- * call with anything else to decide, and results that must be brought home, go to
- * shim/kernels.py.  A call is hot.  Tests: tests/core/test_kernel.py. */
+/* The callables that dlshim.kernel makes: array arguments go in upgraded (K2, K3).
+ * Calls with types that were not met, columns, tables and containers other than lists
+ * and tuples of arrays go to shim/kernels.py, and so do results that must be brought
+ * home.  A call is hot.  Tests: tests/core/test_kernel.py. */
 #include "public/kernel.h"
 
 #include <stddef.h>

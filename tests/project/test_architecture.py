@@ -229,10 +229,10 @@ def constant_copy(src: Path, folder: Path, table: list[Row]) -> tuple[Path, list
     """A copy of src/ where nothing of the table can be written, and the names that are nowhere."""
     copy = folder / "src"
     shutil.copytree(src, copy)
-    # What the macros of threads.h are with a GIL, in the words that the patterns know.
+    # What the macros of lock.h are with a GIL, in the words that the patterns know.
     swap = r"DLS_SWAP\(([^,]+), (\w+), ([^,]+), (.+)\);"
     for path in copy.rglob("*.[ch]"):
-        if path.name != "threads.h":
+        if path.name != "lock.h":
             text = re.sub(r"DLS_ATOMIC\(([^()]+)\)", r"\1", path.read_text())
             path.write_text(re.sub(swap, r"\1 \2 = \3; \3 = \4;", text))
     names = [(name, row.files) for row in table for name in row.names]
