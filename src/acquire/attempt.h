@@ -137,7 +137,8 @@ dls_attempt dls_attempt_end(dls_exchange *x, int code, dls_attempt failed);
  * FINAL. */
 dls_attempt dls_attempt_sync(dls_exchange *x, dls_producer_kind kind,
                              dls_producer_stream p);
-/* The same for a producer that was asked without a stream and does not name its own. */
+/* As dls_attempt_sync, for a producer that was asked without a stream and does not name
+ * its own. */
 dls_attempt dls_attempt_sync_unasked(dls_exchange *x);
 /* How a producer behaves that was passed no stream: it has waited, or it orders
  * nothing. */
@@ -164,8 +165,8 @@ dls_attempt dls_attempt_check_bits(dls_exchange *x);
  * their memory is synchronised (x->synced).  The memory of the others is not
  * synchronised yet: the caller does it. */
 dls_attempt dls_attempt_ask(dls_exchange *x, dls_protocol protocol, unsigned mask);
-/* The same on the host, but no producer is asked twice in one form: x->tried was asked
- * before this negotiation began, and its exception is raised again, once. */
+/* As dls_attempt_ask, on the host, but no producer is asked twice in one form: x->tried
+ * was asked before this negotiation began, and its exception is raised again, once. */
 dls_attempt dls_attempt_on_host(dls_exchange *x, dls_protocol protocol, unsigned mask);
 
 /* --- off the host, with the stream (attempt_device.c) --------------------- */

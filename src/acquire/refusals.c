@@ -80,7 +80,8 @@ refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     return truth == 0 ? 0 : -1;
 }
 
-/* The same; of a subclass past its library's hook, which costs microseconds. */
+/* As refuse_autograd; of a subclass past its library's hook, which costs microseconds.
+ */
 int
 dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
 {

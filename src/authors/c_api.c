@@ -490,7 +490,7 @@ acquire(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan
                                  form & DLS_FORM_FAST ? &outcome : NULL);
 }
 
-/* The same, compared with the request. */
+/* As acquire, compared with the request. */
 static dl_managed_tensor_versioned *
 import(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan *plan)
 {

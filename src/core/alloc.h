@@ -11,8 +11,8 @@
 
 /* NULL when out of memory, or when dls_alloc_fail has chosen this allocation. */
 void *dls_alloc(size_t size);
-/* The same for a number of bytes that came from outside: NULL also where addresses have
- * 32 bits and the number has more. */
+/* As dls_alloc, for a number of bytes that came from outside: NULL also where addresses
+ * have 32 bits and the number has more. */
 static inline void *
 dls_alloc_bytes(int64_t bytes)
 {

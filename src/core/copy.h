@@ -44,7 +44,7 @@ bool dls_traversal_next(const dls_traversal *walk, const char **src);
  * DLS_OK, or DLS_ENOMEM and nothing was copied. */
 int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 
-/* The same for a tensor whose traversal was planned already. */
+/* As dls_host_copy, for a tensor whose traversal was planned already. */
 void dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk);
 
 /* The first byte above 1 of a tensor in host memory, with elements of so many bytes;

@@ -83,7 +83,8 @@ drop_foreign_and_python_part(const dls_hold *hold)
     }
 }
 
-/* The same, with the pending exception saved and restored (T9). */
+/* As drop_foreign_and_python_part, with the pending exception saved and restored (T9).
+ */
 static void
 drop_saving_error(const dls_hold *hold)
 {

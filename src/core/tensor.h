@@ -72,7 +72,8 @@ typedef struct {
  * not those of row-major order: the strides of a contiguous tensor become row-major
  * ones (T4), in the full record. */
 bool dls_tensor_is_plain_strided(const dl_tensor *tensor);
-/* The same of a tensor whose strides are NULL, which means row-major order. */
+/* As dls_tensor_is_plain_strided, of a tensor whose strides are NULL, which means
+ * row-major order. */
 bool dls_tensor_is_plain_in_rows(const dl_tensor *tensor);
 
 /* True if `tensor` needs no further check: device (1, 0), a non-NULL address without
@@ -111,7 +112,7 @@ dls_tensor_is_plain_for(const dl_tensor *tensor, bool writes_strides)
     return (uint64_t)seen >> DLS_PLAIN_COUNT_BITS == 0 && product != 0;
 }
 
-/* The same of a tensor that is handed on as it is. */
+/* As dls_tensor_is_plain_for, of a tensor that is handed on as it is. */
 DLS_INLINE bool
 dls_tensor_is_plain(const dl_tensor *tensor)
 {
@@ -262,7 +263,7 @@ dls_export_block_new(const dl_tensor *from, bool versioned, uint64_t flags, size
  * and frees the block.  The hold (dls_export_own_hold) starts empty: the caller fills
  * it as the last step. */
 void *dls_export_new(const dls_delivery *what);
-/* Do the same as dls_export_new, for a tensor that dls_tensor_is_plain_for accepted.
+/* As dls_export_new, for a tensor that dls_tensor_is_plain_for accepted.
  * flags: versioned only.  *hold points to the empty hold, which the caller fills in
  * place. */
 DLS_INLINE void *
@@ -307,7 +308,7 @@ dls_managed_flags(const void *managed, bool versioned)
 /* Call the deleter, if any, of a managed tensor of either generation.  Any thread. */
 void dls_managed_delete(void *managed, bool versioned);
 
-/* The same on a thread that is attached by contract and has no exception pending (the
- * caller saves it): a struct of ours then need not find out how the thread stands to
- * Python.  An exception that is raised meanwhile is left pending. */
+/* As dls_managed_delete, on a thread that is attached by contract and has no exception
+ * pending (the caller saves it): a struct of ours then need not find out how the thread
+ * stands to Python.  An exception that is raised meanwhile is left pending. */
 void dls_managed_delete_attached(void *managed, bool versioned);

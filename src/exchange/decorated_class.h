@@ -14,8 +14,8 @@
  * the author's of this class, or of one after it in the MRO; or it names an inner
  * array.  A new count; NULL with an exception. */
 dls_plan *dls_method_plan(dls_state *state, PyObject *method, PyObject *obj);
-/* The same by a __dlpack_device__ of ours.  If no method answers, the plan is one of an
- * export. */
+/* As dls_method_plan, by a __dlpack_device__ of ours.  If no method answers, the plan
+ * is one of an export. */
 dls_plan *dls_method_device_plan(dls_state *state, PyObject *method, PyObject *obj);
 
 /* For a function of dlshim that asks an object of this plan itself, for an export

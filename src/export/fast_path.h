@@ -49,7 +49,7 @@ dls_fast_is_idle(const dls_producer *self)
  * (dls_request_read_usual). */
 PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *kwnames,
                            dls_form form);
-/* The same of a Producer with idle options. */
+/* As dls_fast_capsule, of a Producer with idle options. */
 PyObject *dls_fast_capsule_idle(dls_producer *self, PyObject *const *args,
                                 PyObject *kwnames, dls_form form);
 
@@ -100,7 +100,7 @@ PyObject *dls_fast_capsule_of_tensor(dls_tensor *self, bool versioned);
 int dls_fast_struct_of_table(dls_producer *self, dl_managed_tensor_versioned **out);
 int dls_fast_struct(dls_producer *self, dls_form form,
                     dl_managed_tensor_versioned **out);
-/* The same of a simple Tensor. */
+/* As dls_fast_struct, of a simple Tensor. */
 int dls_fast_struct_of_tensor(dls_tensor *self, dl_managed_tensor_versioned **out);
 
 /* For the borrower of a view, which is told no flags: the current tensor of a bare

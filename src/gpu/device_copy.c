@@ -249,8 +249,8 @@ come_after(const device_memory *memory, const dls_place *place)
                : place->api->device_sync();
 }
 
-/* The same for the device's own place, which is entered for it, if the memory is in
- * another one.  False: a capture forbids it. */
+/* As come_after, for the device's own place, which is entered for it, if the memory is
+ * in another one.  False: a capture forbids it. */
 static bool
 come_after_device(const device_memory *memory)
 {

@@ -163,11 +163,12 @@ struct dls_driver {
      * caller keeps both ends until the stream was synchronised. */
     int (*copy)(const dls_place *place, void *dst, const void *src, size_t bytes,
                 dls_copy_way way, uint64_t stream);
-    /* The same for `rows` runs of `bytes` each, `pitch` bytes apart in the source, to a
+    /* As copy, for `rows` runs of `bytes` each, `pitch` bytes apart in the source, to a
      * dense block. */
     int (*copy_plane)(const dls_place *place, void *dst, const void *src, size_t bytes,
                       size_t pitch, size_t rows, dls_copy_way way, uint64_t stream);
-    /* The same from one place to another, on a stream of `from`, which is current. */
+    /* As copy_plane, from one place to another, on a stream of `from`, which is
+     * current. */
     int (*copy_peer)(const dls_place *to, void *dst, const dls_place *from,
                      const void *src, size_t bytes, uint64_t stream);
     /* Does new memory come from a pool?  It is then used and freed in the turn of a

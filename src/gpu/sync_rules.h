@@ -47,7 +47,8 @@ dls_producer_stream dls_sync_job_producer_stream(const dls_sync_job *job);
 /* An option that the exchange was not given, and with which data that are ready anyway
  * need no such job. */
 const char *dls_sync_cure(const dls_sync_job *job);
-/* The same where no driver can carry the job out.  NULL: no option would help. */
+/* As dls_sync_cure, where no driver can carry the job out.  NULL: no option would help.
+ */
 const char *dls_sync_cure_no_driver(const dls_sync_job *job);
 
 /* The texts of the lists in core/sync_words.h. */

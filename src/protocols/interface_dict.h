@@ -52,5 +52,5 @@ int dls_dict_read_offset(const dls_reading *reading, int64_t *bytes);
 
 /* ['data'] as a pair (address, read-only): tensor.data and READ_ONLY. */
 int dls_dict_read_data(dls_reading *reading);
-/* The same where ['data'] is known to be a sequence. */
+/* As dls_dict_read_data, where ['data'] is known to be a sequence. */
 int dls_dict_read_pair(dls_reading *reading);

@@ -105,7 +105,7 @@ dls_read_hold_array(const dls_state *state, arrow_array *array, dls_acquired *ac
     return 0;
 }
 
-/* The same as fill_acquired, for a method of Arrow: the hold gets the array. */
+/* As fill_acquired, for a method of Arrow: the hold gets the array. */
 static int
 fill_from_arrow(dls_reading *reading)
 {

@@ -42,9 +42,9 @@ int dls_read_object(dls_state *state, PyObject *obj, const dls_plan *plan,
                     dls_protocol protocol, const dls_request *request,
                     dls_acquired *acquired, dls_producer_stream *p);
 
-/* The same through the method of Arrow that column->protocol names, for a caller that
- * keeps the array itself: column->array has it, and column->acquired does not hold it.
- * The rest of *column is filled here. */
+/* As dls_read_object, through the method of Arrow that column->protocol names, for a
+ * caller that keeps the array itself: column->array has it, and column->acquired does
+ * not hold it. The rest of *column is filled here. */
 int dls_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
                     const dls_request *request, dls_column *column);
 /* Move the array, which was not released, into the hold of `acquired`.  0, or -1 with
@@ -52,7 +52,7 @@ int dls_read_column(dls_state *state, PyObject *obj, const dls_plan *plan,
 int dls_read_hold_array(const dls_state *state, arrow_array *array,
                         dls_acquired *acquired);
 
-/* The same as dls_read_object, of a value that was found for obj elsewhere: given is
+/* As dls_read_object, of a value that was found for obj elsewhere: given is
  * what the attribute of the protocol would be, a strong reference that is taken over.
  */
 int dls_read_given(dls_state *state, PyObject *obj, PyObject *given,

@@ -100,7 +100,8 @@ dtype_from_attribute(PyObject *obj, PyObject *attribute, dl_dtype *dtype)
     return got;
 }
 
-/* The same of a dtype of any library, as a name, a class or an object. */
+/* As dtype_from_attribute, of a dtype of any library, as a name, a class or an object.
+ */
 static int
 dtype_from_any(dls_state *state, PyObject *value, dl_dtype *dtype)
 {

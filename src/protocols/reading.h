@@ -70,7 +70,7 @@ dls_reading_attribute(const dls_reading *reading)
 
 /* BufferError "'pkg.Type' object: <protocol>: <text>".  Always -1. */
 int dls_reading_fail(const dls_reading *reading, const char *format, ...);
-/* The same for a text that names an option of upgrade that helps. */
+/* As dls_reading_fail, for a text that names an option of upgrade that helps. */
 int dls_reading_fail_option(const dls_reading *reading, const char *format, ...);
 
 /* BufferErrors that two readers give.  Always -1. */
@@ -105,7 +105,7 @@ bool dls_reading_has_fields(PyObject *descr);
 /* Return room for the reader's tensor.ndim strides in bytes, which dls_reading_finish
  * turns into elements.  Sets tensor.strides, so it is not called for row-major data. */
 int64_t *dls_reading_byte_strides(dls_reading *reading);
-/* The same from an array of C; NULL: row-major. */
+/* As dls_reading_byte_strides, from an array of C; NULL: row-major. */
 void dls_reading_copy_strides(dls_reading *reading, const intptr_t *strides);
 
 /* The step after tensor.data, ndim, shape, dtype and byte strides: check extents,

@@ -498,7 +498,7 @@ give_object(one_call *call, PyObject *x, PyObject **passed)
     return give_array(call, x, x, home, as_is, plan, passed);
 }
 
-/* The same as give_object for the items of a list or a tuple, which was read once, for
+/* As give_object, for the items of a list or a tuple, which was read once, for
  * what runs meanwhile may change it (K3).  *made becomes a list of what the function is
  * given, strong; NULL: the items are given as they are. */
 static int
@@ -524,7 +524,7 @@ give_items(one_call *call, PyObject *items, PyObject **made)
     return code;
 }
 
-/* The same for a container that is an argument. */
+/* As give_object, for a container that is an argument. */
 static int
 give_container(one_call *call, PyObject *x, PyObject **passed)
 {

@@ -369,8 +369,9 @@ PyType_Spec dls_producer_spec = {
     .slots = slots,
 };
 
-/* The same without members, which are inherited.  The functions are repeated: Python
- * would put a dealloc of its own there, and look at the base for each method. */
+/* The slots of a home's class: as `slots`, without members, which are inherited.  The
+ * functions are repeated: Python would put a dealloc of its own there, and look at the
+ * base for each method. */
 static PyType_Slot slots_of_home[] = {
     {Py_tp_doc, "A DLPack producer around an object of one home, made by upgrade()."},
     {Py_tp_dealloc, producer_dealloc},

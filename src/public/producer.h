@@ -28,7 +28,7 @@ PyObject *dls_producer_array(PyObject *self, PyObject *const *args, Py_ssize_t n
  * the plan's count and the options, on failure too.  NULL with MemoryError. */
 PyObject *dls_producer_new(dls_state *state, PyObject *source, dls_plan *plan,
                            dls_options *options);
-/* The same of this class: Producer, or that of any home of this state. */
+/* As dls_producer_new, of this class: Producer, or that of any home of this state. */
 PyObject *dls_producer_new_of(dls_state *state, PyTypeObject *type, PyObject *source,
                               dls_plan *plan, dls_options *options);
 

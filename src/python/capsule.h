@@ -26,8 +26,8 @@ dls_capsule_kind dls_capsule_look(PyObject *capsule, void **managed);
  * that was seen.  May be called under a lock. */
 bool dls_capsule_is_still(PyObject *capsule, dls_capsule_kind kind);
 
-/* The same for a capsule that is most likely of the generation `versioned`: one call
- * suffices if it is. */
+/* As dls_capsule_is_still, for a capsule that is most likely of the generation
+ * `versioned`: one call suffices if it is. */
 dls_capsule_kind dls_capsule_look_for(PyObject *capsule, bool versioned,
                                       void **managed);
 

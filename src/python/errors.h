@@ -29,7 +29,7 @@ int dls_refuse_copy(dls_state *state, PyObject *obj, const char *reason,
 int dls_warn(dls_state *state, PyObject *category, PyObject *obj, const char *format,
              ...);
 
-/* The same as dls_refuse from an error that core or gpu reported. */
+/* As dls_refuse, from an error that core or gpu reported. */
 int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: <text>: <its

@@ -85,7 +85,7 @@ typedef Py_buffer dls_buffer;
     X(PyThreadState *, _PyThreadState_UncheckedGet, (void), 0x0305, 0x030c)            \
     X(int, PyGILState_Check, (void), 0x0304, 0x030b) DLS_COMPAT_ABI3T(X)
 
-/* The same for functions that only abi3t needs (below).  No stable ABI has it. */
+/* More rows, of functions that only abi3t needs (below).  No stable ABI has it. */
 #ifdef Py_TARGET_ABI3T
 #define DLS_COMPAT_ABI3T(X) \
     X(int, PyUnstable_Object_IsUniquelyReferenced, (PyObject * obj), 0x030e, 0)
@@ -231,7 +231,7 @@ PyObject *dls_compat_report(PyObject *module, PyObject *ignored);
 /* Declares `data`, a pointer to the struct in an object of one of our types, which are
  * final. */
 #define DLS_DATA(type, self) ((type *)PyObject_GetTypeData(self, Py_TYPE(self)))
-/* The same where the object may be of a subclass that adds no members. */
+/* DLS_DATA where the object may be of a subclass that adds no members. */
 static inline PyTypeObject *
 dls_base_of(PyTypeObject *type)
 {

@@ -399,7 +399,7 @@ import_whole(const char *name)
     return made;
 }
 
-/* Do the same as dls_state_borrow; NULL with an exception. */
+/* As dls_state_borrow; NULL with an exception. */
 static PyObject *
 borrow_module(dls_state *state, dls_python_module module)
 {

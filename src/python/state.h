@@ -288,7 +288,7 @@ PyObject *dls_in_python(dls_state *state, dls_python_module module, const char *
                         PyObject *self, PyObject *const *args, Py_ssize_t n,
                         PyObject *kwnames);
 
-/* The same with arguments as Py_BuildValue makes them: a tuple. */
+/* As dls_in_python, with arguments as Py_BuildValue makes them: a tuple. */
 PyObject *dls_in_python_with(dls_state *state, dls_python_module module,
                              const char *name, const char *format, ...);
 
@@ -298,7 +298,8 @@ typedef struct {
     PyObject *value; /* stolen; NULL with an exception */
 } dls_member;
 
-/* The same with keyword arguments, by name: for functions that need to know much. */
+/* As dls_in_python_with, with keyword arguments, by name: for functions that need to
+ * know much. */
 PyObject *dls_in_python_record(dls_state *state, dls_python_module module,
                                const char *name, const dls_member *record, size_t n);
 

@@ -24,7 +24,7 @@ bool dls_stream_is_minus_one(PyObject *stream);
  * the object, TypeError or ValueError. */
 int dls_stream_read(dls_state *state, PyObject *stream, dls_stream *out);
 
-/* Do the same as dls_stream_read for devices whose streams dlshim does not know (S8):
+/* As dls_stream_read, for devices whose streams dlshim does not know (S8):
  * the object is not asked, its address stands for it. */
 int dls_stream_read_opaque(dls_state *state, PyObject *stream, dls_stream *out);
 

@@ -61,7 +61,8 @@ int dls_sync_sees_capture(dls_sync *sync);
 
 /* Raise the BufferError for it.  Always -1. */
 int dls_sync_raise_capture(dls_state *state, PyObject *source);
-/* The same where the consumer passed -1, and the producer refuses that value. */
+/* As dls_sync_raise_capture, where the consumer passed -1, and the producer refuses
+ * that value. */
 int dls_sync_raise_no_minus_one(dls_state *state, PyObject *source);
 
 /* After the call: carry out the task that the rule leaves for *acquired, whose producer
@@ -107,6 +108,6 @@ int dls_copy_read_consumer(const dls_exchange *x, dl_device to, uint64_t *s);
  * consumer's stream, or, for -1, not at all.  0, or -1 with an exception. */
 int dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_stream);
 
-/* The same where the host copies: it waits.  It has waited already unless the consumer
- * passed -1, which speaks of its own stream and not of the copy's (S10). */
+/* As dls_copy_sync, where the host copies: it waits.  It has waited already unless the
+ * consumer passed -1, which speaks of its own stream and not of the copy's (S10). */
 int dls_copy_wait(const dls_exchange *x);

@@ -27,8 +27,9 @@ void dls_member_clear(dls_member_found *found);
  * none; -1 with an exception, nothing found. */
 int dls_member_find(dls_state *state, PyObject *mro, PyObject *name, Py_ssize_t start,
                     PyObject *entered, bool through, dls_member_found *found);
-/* The same from the first class on, as the object itself shows it.  *ours: the first
- * class that has the name has a method of ours; else only its place is found. */
+/* As dls_member_find, from the first class on, as the object itself shows it.  *ours:
+ * the first class that has the name has a method of ours; else only its place is found.
+ */
 int dls_member_shown(dls_state *state, PyObject *mro, PyObject *name,
                      dls_member_found *found, bool *ours);
 /* The place of a class in the MRO, or -1. */
@@ -53,7 +54,7 @@ void dls_authored_clear(dls_authored *authored);
  * exception and nothing found. */
 int dls_authored_find(dls_state *state, PyTypeObject *type, PyObject *mro,
                       PyObject *entered, dls_authored *authored);
-/* The same for a device question by our method `entered`.  An export, if it takes one
- * to answer, is that which the objects show. */
+/* As dls_authored_find, for a device question by our method `entered`.  An export, if
+ * it takes one to answer, is that which the objects show. */
 int dls_authored_find_device(dls_state *state, PyTypeObject *type, PyObject *mro,
                              PyObject *entered, dls_authored *authored);

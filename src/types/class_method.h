@@ -44,7 +44,7 @@ dls_is_method(const dls_state *state, PyObject *value)
     return Py_IS_TYPE(value, state->method_type) || dls_is_method_of_any(value);
 }
 
-/* The same, and does it take objects of this type? */
+/* As dls_is_method, and does it take objects of this type? */
 static inline bool
 dls_method_fits(const dls_state *state, PyObject *value, PyTypeObject *type)
 {

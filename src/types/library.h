@@ -150,7 +150,8 @@ int dls_library_wait(PyObject *habits, PyObject *obj, dl_device device);
 /* Is this known of its module (one DLS_ASKER_*)?  The module's name, which the state
  * keeps; NULL: it is not. */
 const char *dls_library_asked_by(const dls_state *state, int word);
-/* The same of the package that its module lies in, whose name is returned. */
+/* As dls_library_asked_by, of the package that its module lies in, whose name is
+ * returned. */
 const char *dls_library_asked_within(const dls_state *state, int word);
 
 /* Is a layout known that its package takes, and refuses or misreads all others (N9)?
@@ -183,8 +184,8 @@ bool dls_library_gil_deleters(dls_state *state);
  * no way is known.  No exception may be pending. */
 PyObject *dls_cure_find(dls_state *state, PyObject *obj);
 
-/* The same for an object whose export has no memory: how the arrays that it wraps are
- * reached, NULL where it is not known to wrap any. */
+/* As dls_cure_find, for an object whose export has no memory: how the arrays that it
+ * wraps are reached, NULL where it is not known to wrap any. */
 PyObject *dls_cure_find_wrapped(dls_state *state, PyObject *obj);
 
 /* How the object is written where an array of NumPy is needed: "x" if it is one (or has

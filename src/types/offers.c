@@ -34,7 +34,7 @@ method_lasting(PyTypeObject *type, PyObject *value)
     return Py_NewRef(value);
 }
 
-/* Do the same for a getter; *getter is left alone if there is none. */
+/* As method_lasting, for a getter; *getter is left alone if there is none. */
 static void
 getter_lasting(PyTypeObject *type, PyObject *value, dls_getter *getter)
 {

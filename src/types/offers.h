@@ -9,7 +9,7 @@
  * UnsupportedObjectError when the object offers no protocol, or with the exception of a
  * look-up. */
 dls_plan *dls_plan_new(dls_state *state, PyObject *obj);
-/* The same as dls_plan_new, but without the methods that dlshim.producer has put on the
+/* As dls_plan_new, but without the methods that dlshim.producer has put on the
  * class: they would lead back to dlshim.  If there is an inner array, nothing is looked
  * at.  authored NULL: as dls_plan_new.  type: that of obj, owned by the caller until
  * the plan is kept, because an attribute that is looked at may give the object another
@@ -25,7 +25,7 @@ dls_plan *dls_plan_new_authored(dls_state *state, PyObject *obj,
  * exception is left. */
 bool dls_plan_table_is_replaced(dls_state *state, const dls_plan *plan, PyObject *obj);
 
-/* The same as dls_plan_new, but a plan that offers nothing is returned: the caller
+/* As dls_plan_new, but a plan that offers nothing is returned: the caller
  * raises.  Such a plan says whether it may be kept. */
 dls_plan *dls_plan_look(dls_state *state, PyObject *obj, PyTypeObject *type);
 /* Has the object, whose type has such a plan that is kept, no protocol that its class,
