@@ -48,7 +48,10 @@ truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
                           ? dls_compat.PyObject_Vectorcall(method, &args[1], one, NULL)
                           : dls_compat.PyObject_VectorcallMethod(name, &args[1], one,
                                                                  NULL);
-    return value != NULL ? truth_of(value) : is_absent(obj, name) ? 0 : -1;
+    if (value != NULL) {
+        return truth_of(value);
+    }
+    return is_absent(obj, name) ? 0 : -1;
 }
 
 static int

@@ -15,10 +15,11 @@ table_by_importer(dls_state *state, PyTypeObject *type, const dl_exchange_api **
 {
     PyObject *importer = dls_in_python_with(state, DLS_IN_IMPORTERS, "importer_of",
                                             "(O)", type);
-    int slot = importer == NULL      ? -2
-               : importer == Py_None ? -1
-                                     : dls_importer_slot(importer);
-    Py_XDECREF(importer);
+    if (importer == NULL) {
+        return -1;
+    }
+    int slot = importer != Py_None ? dls_importer_slot(importer) : -1;
+    Py_DECREF(importer);
     if (slot >= 0) {
         *table = dls_home_table_of_importer(slot, false);
     }

@@ -484,7 +484,10 @@ translate(dls_exchange *x, dls_resolved *resolved, dls_export_kind kind)
     else if (!made) {
         dls_managed_delete(managed, versioned);
     }
-    return !made ? NULL : wraps ? (void *)capsule : managed;
+    if (!made) {
+        return NULL;
+    }
+    return wraps ? (void *)capsule : managed;
 }
 
 /* --- a Tensor ------------------------------------------------------------- */

@@ -88,9 +88,9 @@ refuse_word(dls_state *state, const option_row *row, const char *others,
     char words[64];
     size_t at = 0;
     for (int i = 0; row->words[i] != NULL; i++) {
-        const char *before = i == 0 ? "" : row->words[i + 1] == NULL ? " or " : ", ";
-        at += (size_t)snprintf(words + at, sizeof words - at, "%s\"%s\"", before,
-                               row->words[i]);
+        const char *before = row->words[i + 1] == NULL ? " or " : ", ";
+        at += (size_t)snprintf(words + at, sizeof words - at, "%s\"%s\"",
+                               i > 0 ? before : "", row->words[i]);
         assert(at < sizeof words);
     }
     return dls_refuse(state, PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
