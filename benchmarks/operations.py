@@ -142,6 +142,25 @@ def decorated(x: Any, **options: Any) -> Any:
     return made
 
 
+def below(x: Any, *, asks: bool) -> Any:
+    """The same object as one of a decorated class, whose `__dlpack__` is that of its base, or asks
+    that of a decorated base."""
+    import dlshim
+
+    base = dlshim.producer(type(x)) if asks else type(x)
+
+    class Inherits(base):  # type: ignore[valid-type, misc]
+        pass
+
+    class Asks(base):  # type: ignore[valid-type, misc]
+        def __dlpack__(self, stream: Any = None) -> Any:
+            return super().__dlpack__()
+
+    made = object.__new__(dlshim.producer(Asks if asks else Inherits))
+    made.inner = x.inner
+    return made
+
+
 _HELD: list[Any] = []
 
 
@@ -174,6 +193,9 @@ PRODUCERS = {
     "jax": "jax.numpy.ones((8, 8), 'float32').block_until_ready()",
     "old class": "PyLegacy(floor.Legacy()); d = decorated(x)",
     "inner array": "floor.Legacy(); d = decorated(PyLegacy(x), inner='inner')",
+    "inherited method": "PyLegacy(floor.Legacy()); d = below(x, asks=False)",
+    "super()": "type('Base', (PyLegacy,), {'__dlpack__': PyLegacy.__dlpack__})(floor.Legacy()); "
+    "d = below(x, asks=True); x = PyLegacy(PyLegacy(floor.Legacy()))",
 }
 
 # Consumers and adapters, with {} for what each takes.
@@ -391,7 +413,10 @@ CALLS: tuple[tuple[str, str, dict[str, str]], ...] = (
             *(f"a class, {kind}, to versioned", kind),
             {"upgrade": VERSIONED.format(f"dlshim.upgrade({x})"), "dlshim": VERSIONED.format("d")},
         )
-        for kind, x in (("old class", "x"), ("inner array", "d.inner"))
+        for kind, x in (
+            *(("old class", "x"), ("inner array", "d.inner")),
+            *(("inherited method", "x"), ("super()", "x")),
+        )
     ),
     # What the check of torch's lazy bits costs in torch itself: is_neg lets go of the GIL.
     ("the negative bit", "torch held", {"torch": "is_neg(x)"}),
@@ -651,7 +676,7 @@ class Namespace(dict):
 
     def __init__(self) -> None:
         classes = (PyLegacy, Instance, Proxy, Nothing)
-        functions = (held, met, decorated, offering, subclass, refused)
+        functions = (held, met, decorated, below, offering, subclass, refused)
         super().__init__({each.__name__: each for each in (*classes, *functions)})
         self.update(version=(1, 3), _repeat=_repeat)
 
