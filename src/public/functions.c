@@ -281,12 +281,13 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     if (plan == NULL) {
         return tensor_of(state, args, kwnames);
     }
-    if (kwnames == NULL) {
-        return dls_tensor_plainly(state, plan, args[0]);
-    }
     dls_form form = dls_fast_form_of(plan, true);
     if (form & DLS_FORM_FAST) {
-        return dls_fast_tensor_copy(state, plan, args[0], form);
+        return (kwnames == NULL ? dls_fast_tensor
+                                : dls_fast_tensor_copy)(state, plan, args[0], form);
+    }
+    if (kwnames == NULL) {
+        return dls_tensor_plainly(state, plan, args[0]);
     }
     PyObject *tensor = asks_itself(plan)
                            ? dls_export_tensor(state, plan, args[0], NULL, 1)
