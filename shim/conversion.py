@@ -245,6 +245,8 @@ def _fitted(x: Any, tensor: Tensor, private: bool, target: Target, copy: bool | 
             )
     elif why or (guarded and word != "share") or (row.late and not (fixed or private)):
         return from_dlpack(tensor, copy=True, order="C", align=row.align)
+    if fixed and not (private or tensor.readonly) and word != "share":
+        tensor = from_dlpack(tensor, readonly=True)  # the library of the result heeds the flag
     if tensor.readonly and word != "error":
         return from_dlpack(tensor, readonly="share")
     return tensor
@@ -350,10 +352,12 @@ def _is_array(x: Any) -> bool:
     return offers and not (_package(x, "numpy") and not hasattr(cls, "__setitem__"))
 
 
-def _python(x: Any, target: Target, device: Any) -> Any:
+def _python(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
     """An array of numbers in lists, by the library's constructor; of arrays, which are stacked."""
     leaves = [] if isinstance(x, range) else _leaves(x)
     if leaves and all(_is_array(each) for each in leaves):
+        if copy is False:
+            raise _copy_needed(x, "its arrays lie in memory of their own")
         return _stacked(x, target, device)
     if any(each is None for each in leaves) and target.name not in ("polars", "pyarrow"):
         raise ValueError(
@@ -362,7 +366,8 @@ def _python(x: Any, target: Target, device: Any) -> Any:
         )
     if not target.row.scalars and not isinstance(x, (list, tuple, range)):
         x = [x]
-    make = target.constructor()
+    # A library that has fewer bits would round the numbers without a word.
+    make = None if target.row.halves else target.constructor()
     if make is None or target.name == "numpy":
         array = _numbers(x, leaves)
         is_text = target.name == "pandas" and array.dtype.kind in "UO"
@@ -403,7 +408,8 @@ def _stacked(arrays: Any, target: Target, device: Any) -> Any:
     np = sys.modules.get("numpy") or __import__("numpy")
     if any(isinstance(each, (list, tuple)) for each in arrays):
         raise ValueError("to(): lists of lists of arrays are no array; stack the inner ones first")
-    found = [to(each, "numpy") for each in arrays]
+    # By the exchange, which refuses what an array of NumPy hides: a mask.
+    found = [to(each, "dlshim").numpy() for each in arrays]
     for what in ("shape", "dtype"):
         told = {str(getattr(each, what)): None for each in found}
         if len(told) > 1:
@@ -513,7 +519,11 @@ def _array(x: Any, target: Target, device: Any, copy: bool | None, private: bool
 
 def _check_shared(x: Any, tensor: Tensor, result: Any, target: Target) -> None:
     """The library may have copied all the same; what does not tell where it lies is believed."""
-    if not tensor.size or tensor.device[0] not in HOST_DEVICES or target.row.column:
+    if not tensor.size or tensor.device[0] not in HOST_DEVICES:
+        return
+    if target.row.column:
+        if tensor.dtype.name == "bool" and target.name != "pandas":
+            raise _copy_needed(x, f"{target.name} packs booleans into bits")
         return
     try:
         address = from_dlpack(result, stream=-1).data_ptr()
@@ -540,12 +550,15 @@ def _to(x: Any, target: Target, device: Any, copy: bool | None, private: bool = 
     if _is_table(x):
         return _table(x, target, device, copy)
     if _dates(x, target):
+        if copy is False:
+            raise _copy_needed(x, f"{target.name} copies dates and texts")
         return (target.module.array if target.name == "pyarrow" else target.module.Series)(x)
     if target.row.column and _is_column(x):
         return _column(x, target, device, copy)
     made = _array(x, target, device, copy, private)
     row = BY_KEY.get(type(x).__module__.partition(".")[0])
-    if target.wrap is not None and row is not None and not row.immutable:
+    usual = row is not None and not row.immutable and not isinstance(x, Producer)
+    if target.wrap is not None and usual:
         target.plain.add(type(x))
     return made
 
@@ -673,5 +686,5 @@ def to(x: Any, library: Any, /, *, device: Any = None, copy: bool | None = None)
     if isinstance(x, target.own) and (device is None or _is_there(x, device)):
         return _clone(x, target) if copy else x
     if type(x) in _PYTHON:
-        return _python(x, target, device)
+        return _python(x, target, device, copy)
     return _to(x, target, device, copy)

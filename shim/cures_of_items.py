@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The axes of an array of NumPy; a list that holds itself has more.
 _AXES = 64
+#: No more items of rows are looked at for the text of an error.
+_LOOKED_AT = 10**6
 _ROWS = {list, tuple}
 _NUMBERS = {bool, int, float, complex}
 #: Integers up to here are those that a float64 holds.
@@ -46,6 +48,8 @@ def of_list(x: Collection[Any], name: str = "x") -> str:
     while items and {*map(type, items)} <= _ROWS and depth < _AXES:
         if len({*map(len, items)}) > 1:
             return SEVERAL_LENGTHS
+        if len(items) * len(next(iter(items))) > _LOOKED_AT:
+            return NO_ITEMS  # rows may be one and the same, and their items without number
         items, depth = [*chain.from_iterable(items)], depth + 1
     kinds = {*map(type, items)}
     if kinds & _ROWS:

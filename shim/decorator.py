@@ -125,6 +125,10 @@ def _has_ours(members: Any, name: str) -> bool:
     return put is not None and members.get(name) is put.methods[name]
 
 
+#: Of code that takes `*args`.
+CO_VARARGS = 0x04
+
+
 def runs(x: Any, function: Any) -> bool:
     """Whether this function is called with `x` already, in this thread and greenlet."""
     codes = []
@@ -133,12 +137,22 @@ def runs(x: Any, function: Any) -> bool:
         function = getattr(function, "__wrapped__", None)
     frame = sys._getframe(1) if codes != [None] else None
     while frame is not None:
-        code = frame.f_code
-        first = code.co_varnames[0] if code in codes and code.co_argcount else None
-        if first is not None and frame.f_locals.get(first) is x:
+        if frame.f_code in codes and _was_called_with(frame, x):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def _was_called_with(frame: Any, x: Any) -> bool:
+    """Whether the first argument was `x`; an object of no such class has taken its name since."""
+    code, values = frame.f_code, frame.f_locals
+    if code.co_argcount:
+        first = values.get(code.co_varnames[0])
+        return first is x or not isinstance(first, type(x))
+    if not code.co_flags & CO_VARARGS:
+        return False
+    given = values.get(code.co_varnames[code.co_kwonlyargcount])
+    return not isinstance(given, tuple) or not given or given[0] is x
 
 
 # A part of the name of each attribute by which an object may be exported, such as to_dlpack.

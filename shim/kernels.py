@@ -279,7 +279,8 @@ class Calls:
         # A bit for each position; keywords, and positions without a bit, in a set.
         bits = {i for i in range(64) if self.is_written(i)}
         self.mask = sum(1 << i for i in bits)
-        named = {key for key in self.names if self.is_written(key)} | self.written
+        far = {i for i in range(64, len(self.names)) if self.is_written(i)}
+        named = {key for key in self.names if self.is_written(key)} | self.written | far
         self.written_names = None if self.all_written or not named else named
         self.look = {"stream": -1} | self.options if bits or named else {}
 
@@ -301,9 +302,17 @@ class Calls:
         at = self.names.index(key) if key in self.names else None
         return self.all_written or key in self.written or at in self.written
 
-    def begin(self, skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Upgrade the arguments of a call; the first `skip` are no arguments."""
+    def begin(
+        self, skip: int, args: tuple[Any, ...], kwargs: dict[str, Any], pairs: tuple[Any, ...] = ()
+    ) -> Call:
+        """Upgrade the arguments of a call; the first `skip` are no arguments.
+
+        pairs: arrays that the C code has met, each with what stands for it: they are not asked
+        a second time.
+        """
         call = Call(self)
+        for array, made in pairs:
+            call.done.setdefault(id(array), []).append(made)
         call.args = [*args[:skip]]
         call.own = {id(x): x for x in args[:skip]}
         for i, x in enumerate(args[skip:], skip):
@@ -314,9 +323,11 @@ class Calls:
 
     # ---- the ways in ----
 
-    def in_full(self, skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def in_full(
+        self, skip: int, args: tuple[Any, ...], kwargs: dict[str, Any], pairs: tuple[Any, ...] = ()
+    ) -> Any:
         """A call that the C code leaves to Python."""
-        call = self.begin(skip, args, kwargs)
+        call = self.begin(skip, args, kwargs, pairs)
         return call.end(self.function(*call.args, **call.kwargs))
 
     def bring_home(self, result: Any, first: Any, given: Any, passed: Any) -> Any:
@@ -361,6 +372,7 @@ class Call:
         self.kwargs: dict[str, Any] = {}
         self.own: dict[int, Any] = {}
         self.kept: list[Any] = []  # the ids in `own` are of objects that live as long
+        self.done: dict[int, list[Any]] = {}  # by its id, what stands for an array already
         # The containers that were met (`replace`), among arguments that f does not write and
         # among those that it writes, whose arrays are looked at.
         self.met: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
@@ -369,9 +381,11 @@ class Call:
         """What the function is given for an argument."""
 
         def change(array: Any, place: str) -> Any:
-            if written:
+            done = self.done.get(id(array))
+            if written and not done:
                 check_writable(array, place, self.calls.options)
-            made = self.made(array, place)
+            made = done.pop(0) if done else self.made(array, place)
+            self.home = self.home or Home(array)
             self.kept.append(made)
             self.own[id(made)] = array
             return made

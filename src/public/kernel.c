@@ -39,6 +39,7 @@ typedef struct said {
     PyObject *of_results; /* the type of arrays that are home already; strong, NULL:
                            * that of the first array */
     bool stay;            /* returns=None: results are left as they are */
+    bool all_written;     /* writes=True */
     uint64_t written;     /* bit i: the function writes argument i */
     PyObject *names;      /* ... and keyword arguments of these names; strong, a set */
 } said;
@@ -253,8 +254,8 @@ static inline int
 is_written(const one_call *call)
 {
     const said *said = &call->data->said;
-    if (said->written == UINT64_MAX) {
-        return 1; /* writes=True */
+    if (said->all_written) {
+        return 1;
     }
     if (call->named == NULL && call->at < 64) {
         return (said->written >> call->at & 1) != 0;
@@ -484,10 +485,10 @@ give_object(one_call *call, PyObject *x, PyObject **passed)
     if (plan == NULL || !is_array(plan)) {
         return give_other(call, x, plan, passed);
     }
-    PyTypeObject *home = dls_plan_home(call->data->state, plan, x);
-    if (home == NULL) {
+    PyTypeObject *home = plan->producer_type;
+    if (home == NULL) { /* not asked for yet, or it could not be: Python says why */
         dls_plan_drop(plan);
-        return -1;
+        return 0;
     }
     bool as_is = allocating(plan->table) != NULL;
     if (call->is_usual && !as_is) { /* most calls of a kernel */
@@ -534,7 +535,12 @@ give_container(one_call *call, PyObject *x, PyObject **passed)
     for (Py_ssize_t i = 0; i < call->count; i++) {
         if (call->pairs[i].own == x) {
             *passed = call->pairs[i].made; /* one container at two places stays one */
-            return 1;
+            int written = is_written(
+                call); /* ... whose arrays are looked at in Python */
+            if (written == 0) {
+                return 1;
+            }
+            return written > 0 ? 0 : -1;
         }
     }
     PyObject *items = contents(x), *made = NULL;
@@ -560,25 +566,33 @@ tuple_of(PyObject *const *items, Py_ssize_t n)
     return tuple;
 }
 
-/* Call the function in Python. */
+/* Call the function in Python.  pairs: what was made of arrays already. */
 DLS_APART static PyObject *
-call_in_full(const kernel *data, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+call_in_full(const kernel *data, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+             const pair *pairs, Py_ssize_t count)
 {
     PyObject *keywords = PyDict_New(), *result = NULL;
     PyObject *positional = tuple_of(args, n);
     PyObject *skip = PyLong_FromLong(data->as_method == NULL);
-    int code = keywords != NULL && positional != NULL && skip != NULL ? 0 : -1;
+    PyObject *made = PyTuple_New(count);
+    bool all = keywords != NULL && positional != NULL && skip != NULL && made != NULL;
+    int code = all ? 0 : -1;
+    for (Py_ssize_t i = 0; code == 0 && i < count; i++) {
+        PyObject *both = PyTuple_Pack(2, pairs[i].own, pairs[i].made);
+        code = both != NULL ? PyTuple_SetItem(made, i, both) : -1;
+    }
     Py_ssize_t named = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
     for (Py_ssize_t i = 0; code == 0 && i < named; i++) {
         code = PyDict_SetItem(keywords, PyTuple_GetItem(kwnames, i), args[n + i]);
     }
     if (code == 0) {
         result = PyObject_CallFunctionObjArgs(data->in_full, skip, positional, keywords,
-                                              NULL);
+                                              made, NULL);
     }
     Py_XDECREF(skip);
     Py_XDECREF(positional);
     Py_XDECREF(keywords);
+    Py_XDECREF(made);
     return result;
 }
 
@@ -665,11 +679,15 @@ call_upgraded(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kw
                                                 kwnames);
         result = finish(data, result, call.first, call.pairs, NULL, call.count);
     }
+    else if (given == 0) {
+        result = call_in_full(data, args, n, kwnames, call.pairs + skip,
+                              call.count - skip);
+    }
     call_end(&call);
     if (room != stack) {
         dls_free(room);
     }
-    return given != 0 ? result : call_in_full(data, args, n, kwnames);
+    return result;
 }
 
 /* A call with arguments of other types than the remembered one.  First it looks whether
@@ -833,7 +851,7 @@ read_number(PyObject *calls, const char *name, uint64_t *number)
 static int
 said_read(dls_state *state, PyObject *calls, said *said)
 {
-    uint64_t takes = 0, stay = 0;
+    uint64_t takes = 0, stay = 0, all_written = 0;
     *said = (struct said){0};
     int code = options_of_dict(state, PyObject_GetAttrString(calls, "options"),
                                &said->options);
@@ -842,12 +860,14 @@ said_read(dls_state *state, PyObject *calls, said *said)
                                       &said->look);
     code = code < 0 ? code : read_number(calls, "kind", &takes);
     code = code < 0 ? code : read_number(calls, "stay", &stay);
+    code = code < 0 ? code : read_number(calls, "all_written", &all_written);
     code = code < 0 ? code : read_number(calls, "mask", &said->written);
     code = code < 0 ? code : read_object(calls, "home_class", (PyObject **)&said->home);
     code = code < 0 ? code : read_object(calls, "of_results", &said->of_results);
     code = code < 0 ? code : read_object(calls, "written_names", &said->names);
     said->takes = (enum takes)takes;
     said->stay = stay != 0;
+    said->all_written = all_written != 0;
     return code;
 }
 

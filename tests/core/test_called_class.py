@@ -783,3 +783,37 @@ def test_greenlets_that_are_imported_late_and_one_that_ends_inside():
         silent=True,
     )
     assert out.strip() == "[[7], [7], [7]]"
+
+
+# --- an own method that asks dlshim --------------------------------------------------------------
+
+
+def star(*given):
+    return dlshim.upgrade(given[0]).__dlpack_device__()
+
+
+def deleted(self):
+    me = self
+    del self
+    return dlshim.upgrade(me).__dlpack_device__()
+
+
+def renamed(self):
+    me, self = self, None
+    return dlshim.upgrade(me).__dlpack_device__()
+
+
+@pytest.mark.parametrize("method", [star, deleted, renamed])
+def test_an_own_device_method_that_asks_dlshim_is_seen_to_run(method):
+    """By its frame, whatever it has made of the name of its object."""
+
+    def export_itself(*given):
+        return dlshim.to_capsule(given[0])
+
+    members = {"__dlpack__": lambda self, **_: export([1]), "__dlpack_device__": method}
+    cls = dlshim.producer(type("Asks", (), members))
+    assert cls().__dlpack_device__() == (1, 0)
+    assert dlshim.upgrade(cls()).__dlpack_device__() == (1, 0)
+    cls = dlshim.producer(type("Asks", (), {"__dlpack__": export_itself}))
+    with pytest.raises(BufferError, match="asks dlshim to export the object itself"):
+        dlshim.upgrade(cls()).__dlpack__()

@@ -773,3 +773,12 @@ def test_no_array_of_numpy_is_named_for_memory_off_the_host() -> None:
     assert str(error).endswith(
         "not float32, in which not every value fits; pass x.astype('float32')"
     )
+
+
+def test_lists_that_are_one_and_the_same_are_not_counted_out():
+    """The items of rows that hold each other are without number, and a text needs none of them."""
+    x = [1.0]
+    for _ in range(40):
+        x = [x, x]
+    with pytest.raises(dlshim.UnsupportedObjectError, match="make an array of them"):
+        dlshim.upgrade(x)

@@ -1134,3 +1134,38 @@ def test_options_of_a_kernel_are_kept_as_long_as_it():
     del k
     gc.collect()
     assert died() is None
+
+
+def test_a_list_at_two_places_is_looked_at_where_it_is_written():
+    fixed = readonly()
+    for make in ([fixed].copy, lambda: (fixed,)):
+        xs, k = make(), dlshim.kernel(lambda a, b: None, writes="b")
+        for _ in range(2):
+            with pytest.raises(BufferError, match=r"argument 'b'\[0\].* is read-only"):
+                k(xs, xs)
+
+
+def test_a_named_argument_behind_the_63rd_is_looked_at():
+    names = [f"a{i}" for i in range(80)]
+    f = eval(f"lambda {', '.join(names)}: None")
+    given_arrays = [array()] * 70 + [readonly()] + [array()] * 9
+    for writes in ("a70", 70):
+        k = dlshim.kernel(f, writes=writes)
+        for _ in range(2):
+            with pytest.raises(BufferError, match="'a70'.* is read-only"):
+                k(*given_arrays)
+    k = dlshim.kernel(lambda *args: len(args), writes=tuple(range(64)))
+    assert k(*given_arrays) == 80
+
+
+@pytest.mark.parametrize("takes", ["tensor", "capsule", "numpy"])
+def test_a_call_that_is_left_to_python_asks_no_array_twice(takes):
+    class Once(Own):
+        def __dlpack__(self, **asked):
+            values, self.values = self.values, None
+            return values.__dlpack__(**asked)
+
+    dlshim.upgrade(Once([1.0]))
+    k = dlshim.kernel(lambda *args: len(args), takes=takes)
+    for last in ({"k": array()}, [[array()]], Pair(array(), 1)):
+        assert k(Once([1.0]), [Once([2.0])], last) == 3

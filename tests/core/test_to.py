@@ -320,3 +320,41 @@ def test_arguments():
         to(b"abc", "numpy", dtype="f4")
     with pytest.raises(dlshim.UnsupportedObjectError):
         to(object(), "numpy")
+
+
+def test_an_immutable_array_is_not_written_through_what_shares_it(monkeypatch):
+    """MLX computes with the memory later, and its arrays carry no mark."""
+    module = types.ModuleType("mlx.core")
+    monkeypatch.setitem(sys.modules, "mlx.core", module)
+
+    class Immutable:
+        __module__ = "mlx.core"
+        values = np.arange(3.0)
+
+        def __dlpack__(self, **asked):
+            return self.values.__dlpack__(**asked)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    made = to(Immutable(), "numpy")
+    assert made.tolist() == [0, 1, 2] and not made.flags.writeable
+
+
+def test_a_list_of_masked_arrays_is_refused_as_one_is():
+    hidden = np.ma.array([1.0, 2.0], mask=[False, True])
+    for x in (hidden, [hidden, hidden], (hidden,)):
+        with pytest.raises(BufferError, match="its mask hides elements"):
+            to(x, "dlshim")
+
+
+def test_copy_false_stacks_nothing():
+    with pytest.raises(dlshim.CopyRequiredError, match="memory of their own"):
+        to([np.ones(2), np.ones(2)], "numpy", copy=False)
+
+
+def test_a_wrapper_keeps_its_word_at_each_call():
+    fixed = np.arange(3.0)
+    fixed.flags.writeable = False
+    for _ in range(3):
+        assert shares(to(dlshim.upgrade(fixed, readonly="share"), "numpy"), fixed)
