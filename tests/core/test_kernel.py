@@ -1152,7 +1152,7 @@ def test_a_named_argument_behind_the_63rd_is_looked_at():
     for writes in ("a70", 70):
         k = dlshim.kernel(f, writes=writes)
         for _ in range(2):
-            with pytest.raises(BufferError, match="'a70'.* is read-only"):
+            with pytest.raises(BufferError, match=r"'a70'.* is read-only"):
                 k(*given_arrays)
     k = dlshim.kernel(lambda *args: len(args), writes=tuple(range(64)))
     assert k(*given_arrays) == 80
