@@ -3,6 +3,25 @@
  * tests/core/test_ways_in.py. */
 #include "types/class_member.h"
 
+PyObject *
+dls_class_dicts(const dls_state *state, PyObject *mro)
+{
+    if (!PyTuple_Check(mro)) {
+        return PyErr_Format(PyExc_TypeError, "type.__mro__ is not a tuple");
+    }
+    Py_ssize_t n = PyTuple_Size(mro);
+    PyObject *dicts = PyTuple_New(n);
+    for (Py_ssize_t i = 0; dicts != NULL && i < n; i++) {
+        PyObject *dict = PyObject_GetAttr(PyTuple_GetItem(mro, i), state->names.dict);
+        if (dict == NULL) {
+            Py_CLEAR(dicts);
+            break;
+        }
+        PyTuple_SetItem(dicts, i, dict);
+    }
+    return dicts;
+}
+
 int
 dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **value)
 {
@@ -17,20 +36,29 @@ dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **val
     return has;
 }
 
-bool
-dls_is_of(PyObject *value, const char *name)
+/* Is its type called by one of these names, which NULL ends? */
+static bool
+is_of_any(PyObject *value, const char *const *names)
 {
     PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
-    bool found = kind != NULL && PyUnicode_Check(kind)
-                 && PyUnicode_CompareWithASCIIString(kind, name) == 0;
+    bool found = false;
+    for (; kind != NULL && PyUnicode_Check(kind) && !found && *names != NULL; names++) {
+        found = PyUnicode_CompareWithASCIIString(kind, *names) == 0;
+    }
     Py_XDECREF(kind);
     PyErr_Clear();
     return found;
 }
 
 bool
+dls_is_of(PyObject *value, const char *name)
+{
+    return is_of_any(value, (const char *const[]){name, NULL});
+}
+
+bool
 dls_is_plain_method(PyObject *value)
 {
-    return dls_is_of(value, "function") || dls_is_of(value, "cython_function_or_method")
-           || dls_is_of(value, "method_descriptor");
+    return is_of_any(value, (const char *const[]){"function", "method_descriptor",
+                                                  "cython_function_or_method", NULL});
 }

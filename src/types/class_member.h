@@ -4,6 +4,9 @@
 
 #include "python/state.h"
 
+/* The own dicts of the classes of an MRO, views that show each change: a new tuple.
+ * NULL with an exception, TypeError where it is no tuple. */
+PyObject *dls_class_dicts(const dls_state *state, PyObject *mro);
 /* The member of that name in the class's own dict: 1 = *value, a new reference; 0 =
  * none; -1 = exception. */
 int dls_class_member(dls_state *state, PyObject *cls, PyObject *name, PyObject **value);

@@ -99,7 +99,8 @@ enum { NOWHERE = -1, FAILED = -2 };
 /* The state of one search through the classes of a type. */
 typedef struct {
     dls_state *state;
-    PyObject *mro; /* a tuple, borrowed */
+    PyObject *mro;   /* a tuple, borrowed */
+    PyObject *dicts; /* of these classes; a tuple, borrowed */
     dls_plan *plan;
     const dls_authored *authored; /* or NULL */
     Py_ssize_t dlpack_at;         /* of the class that defines __dlpack__ */
@@ -113,20 +114,20 @@ typedef struct {
 static Py_ssize_t
 find_from(const search *s, Py_ssize_t start, PyObject *name, PyObject **value)
 {
-    Py_ssize_t n = PyTuple_Size(s->mro);
+    Py_ssize_t n = PyTuple_Size(s->dicts);
     for (Py_ssize_t i = start; i < n; i++) {
-        int has = dls_class_member(s->state, PyTuple_GetItem(s->mro, i), name, value);
+        PyObject *dict = PyTuple_GetItem(s->dicts, i);
+        /* Asking first is cheaper than a KeyError. */
+        int has = PySequence_Contains(dict, name);
+        if (has > 0) {
+            *value = PyObject_GetItem(dict, name);
+            has = *value != NULL ? 1 : -1;
+        }
         if (has != 0) {
             return has > 0 ? i : FAILED;
         }
     }
     return NOWHERE;
-}
-
-static Py_ssize_t
-find_in_mro(const search *s, PyObject *name, PyObject **value)
-{
-    return find_from(s, 0, name, value);
 }
 
 /* A method that no instance can replace by an attribute of its own. */
@@ -168,7 +169,7 @@ find_protocols(search *s)
             }
             continue;
         }
-        Py_ssize_t at = find_in_mro(s, s->state->all_names[attribute], &value);
+        Py_ssize_t at = find_from(s, 0, s->state->all_names[attribute], &value);
         if (at == FAILED) {
             return -1;
         }
@@ -209,7 +210,7 @@ static int
 is_on_type(search *s, PyObject *name)
 {
     PyObject *value = NULL;
-    Py_ssize_t at = find_in_mro(s, name, &value);
+    Py_ssize_t at = find_from(s, 0, name, &value);
     bool is_there = at >= 0 && value != Py_None;
     Py_XDECREF(value);
     return at == FAILED ? -1 : is_there;
@@ -243,7 +244,7 @@ static int
 find_element_type(search *s)
 {
     PyObject *value = NULL;
-    Py_ssize_t at = find_in_mro(s, s->state->names.get_element_type, &value);
+    Py_ssize_t at = find_from(s, 0, s->state->names.get_element_type, &value);
     s->plan->tells_elements = value != NULL && value != Py_None;
     Py_XDECREF(value);
     return at == FAILED ? -1 : 0;
@@ -262,7 +263,7 @@ find_device(search *s)
                                          &plan->device_method);
     }
     else {
-        at = find_in_mro(s, s->state->names.dlpack_device, &value);
+        at = find_from(s, 0, s->state->names.dlpack_device, &value);
     }
     plan->cpu_only = dls_plan_has(plan, DLS_LIB_CPU_ONLY)
                      && !(at >= 0 && at < s->library_at);
@@ -283,7 +284,7 @@ static int
 find_unchanging(const search *s, PyObject *name, dls_getter *getter, PyObject **method)
 {
     PyObject *value = NULL;
-    Py_ssize_t at = find_in_mro(s, name, &value);
+    Py_ssize_t at = find_from(s, 0, name, &value);
     PyObject *owner = at >= 0 ? PyTuple_GetItem(s->mro, at) : NULL;
     if (owner != NULL && PyType_Check(owner)) { /* a metaclass may say anything */
         if (getter != NULL) {
@@ -303,7 +304,7 @@ static int
 is_library_s(const search *s, PyObject *name, bool *is_c)
 {
     PyObject *value = NULL;
-    Py_ssize_t at = find_in_mro(s, name, &value);
+    Py_ssize_t at = find_from(s, 0, name, &value);
     *is_c = value != NULL && PyCFunction_Check(value);
     Py_XDECREF(value);
     return at == FAILED ? -1 : at == NOWHERE || at >= s->library_at;
@@ -492,24 +493,24 @@ static int
 find_in_type(dls_state *state, dls_plan *plan, const dls_authored *authored)
 {
     PyObject *mro = PyObject_GetAttr((PyObject *)plan->type, state->names.mro);
+    PyObject *dicts = mro != NULL ? dls_class_dicts(state, mro) : NULL;
     search s = {.state = state,
                 .mro = mro,
+                .dicts = dicts,
                 .plan = plan,
                 .authored = authored,
                 .dlpack_at = NOWHERE,
                 .library_at = NOWHERE,
                 .table_at = NOWHERE};
     bool found = false;
-    if (mro != NULL && PyTuple_Check(mro)) {
+    if (dicts != NULL) {
         found = find_protocols(&s) == 0 && find_library(&s) == 0
                 && find_no_column(&s) == 0 && find_element_type(&s) == 0
                 && find_device(&s) == 0 && find_lasting(&s) == 0
                 && find_ctable(&s) == 0;
         found = found && (!s.is_ours || find_behind_ours(&s) == 0);
     }
-    else if (mro != NULL) {
-        PyErr_Format(PyExc_TypeError, "type.__mro__ is not a tuple");
-    }
+    Py_XDECREF(dicts);
     Py_XDECREF(mro);
     return found ? 0 : -1;
 }
