@@ -355,9 +355,11 @@ def _is_array(x: Any) -> bool:
 def _python(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
     """An array of numbers in lists, by the library's constructor; of arrays, which are stacked."""
     leaves = [] if isinstance(x, range) else _leaves(x)
-    if leaves and all(_is_array(each) for each in leaves):
-        if copy is False:
-            raise _copy_needed(x, "its arrays lie in memory of their own")
+    are_arrays = bool(leaves) and all(_is_array(each) for each in leaves)
+    if copy is False:
+        lie = "its arrays lie in memory of their own"
+        raise _copy_needed(x, lie if are_arrays else "its numbers lie in no memory of an array")
+    if are_arrays:
         return _stacked(x, target, device)
     if any(each is None for each in leaves) and target.name not in ("polars", "pyarrow"):
         raise ValueError(
@@ -366,8 +368,7 @@ def _python(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
         )
     if not target.row.scalars and not isinstance(x, (list, tuple, range)):
         x = [x]
-    # A library that has fewer bits would round the numbers without a word.
-    make = None if target.row.halves else target.constructor()
+    make = target.constructor()
     if make is None or target.name == "numpy":
         array = _numbers(x, leaves)
         is_text = target.name == "pandas" and array.dtype.kind in "UO"

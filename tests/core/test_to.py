@@ -351,6 +351,8 @@ def test_a_list_of_masked_arrays_is_refused_as_one_is():
 def test_copy_false_stacks_nothing():
     with pytest.raises(dlshim.CopyRequiredError, match="memory of their own"):
         to([np.ones(2), np.ones(2)], "numpy", copy=False)
+    with pytest.raises(dlshim.CopyRequiredError, match="in no memory of an array"):
+        to([1.0, 2.0], "numpy", copy=False)
 
 
 def test_a_wrapper_keeps_its_word_at_each_call():
