@@ -92,7 +92,7 @@ class _Methods:
 
 
 # The kinds of members that are called with the object as their first argument.
-_PLAIN = FunctionType, MethodDescriptorType
+_PLAIN: tuple[type, ...] = (FunctionType, MethodDescriptorType)
 
 
 def is_abstract(value: Any) -> Any:

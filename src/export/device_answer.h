@@ -26,7 +26,7 @@ int dls_device_of_host_type(dls_state *state, const dls_plan *plan, PyObject *so
 DLS_INLINE int
 dls_device_is_known_host(dls_producer *self)
 {
-    dl_device device;
+    dl_device device = {0, 0};
     dls_plan *plan = self->plan;
     if (self->options != NULL || Py_TYPE(self->source) != plan->type) {
         return 0;

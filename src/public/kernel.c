@@ -22,17 +22,17 @@
 typedef PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
 
 /* Values of takes=: what stands for an array. */
-typedef enum takes {
+typedef enum {
     TAKES_PRODUCER,
     TAKES_TENSOR,
     TAKES_CAPSULE,
     TAKES_CAPSULE_1,
     TAKES_IMPORTED /* an array of a library that the user has named */
-} takes;
+} kernel_takes;
 
 /* What dlshim.kernel was told of a function (shim/kernels.py has checked it). */
-typedef struct said {
-    takes takes;
+typedef struct {
+    kernel_takes takes;
     dls_options *options; /* of upgrade, for each array; owned, NULL: none */
     dls_options *look;    /* the same for a look at memory that is written; owned */
     PyTypeObject *home;   /* like=: the class of Producers; strong, NULL: not given */
@@ -42,7 +42,7 @@ typedef struct said {
     bool all_written;     /* writes=True */
     uint64_t written;     /* bit i: the function writes argument i */
     PyObject *names;      /* ... and keyword arguments of these names; strong, a set */
-} said;
+} kernel_said;
 
 typedef struct {
     DLS_HEAD
@@ -56,7 +56,7 @@ typedef struct {
                           * is none (K8); strong, NULL: it is that one itself */
     PyObject *dict;      /* shared with as_method; strong */
     PyObject *weakrefs;
-    said said; /* of as_method too; its objects are this one's own references */
+    kernel_said said; /* of as_method too; its objects are this one's own references */
     /* The plan of the first type whose arrays went in as they are; counted, NULL: none
      * yet.  It is set once, so that any thread may look at its type. */
     DLS_ATOMIC(dls_plan *) as_is;
@@ -253,7 +253,7 @@ tell_place(const one_call *call)
 static inline int
 is_written(const one_call *call)
 {
-    const said *said = &call->data->said;
+    const kernel_said *said = &call->data->said;
     if (said->all_written) {
         return 1;
     }
@@ -314,7 +314,7 @@ static inline PyObject *
 make(const one_call *call, PyObject *x, dls_plan *plan)
 {
     dls_state *state = call->data->state;
-    const said *said = &call->data->said;
+    const kernel_said *said = &call->data->said;
     if (said->takes == TAKES_PRODUCER && said->options == NULL && plan != NULL) {
         return dls_producer_new_of(state, call->home, x, plan, NULL);
     }
@@ -375,7 +375,7 @@ DLS_APART static int
 give_array(one_call *call, PyObject *x, PyObject *source, PyTypeObject *home,
            bool as_is, dls_plan *plan, PyObject **passed)
 {
-    const said *said = &call->data->said;
+    const kernel_said *said = &call->data->said;
     first_array(call, source, home);
     bool any = said->written != 0 || said->names != NULL;
     int written = any ? is_written(call) : 0;
@@ -629,7 +629,7 @@ finish(const kernel *data, PyObject *result, PyObject *first, const pair *pairs,
     if (result == NULL || is_simple(result)) {
         return result;
     }
-    const said *said = &data->said;
+    const kernel_said *said = &data->said;
     PyObject *type = said->of_results;
     if (type == NULL && first != NULL) {
         type = (PyObject *)Py_TYPE(first);
@@ -797,7 +797,7 @@ reduce(PyObject *self, PyObject *DLS_UNUSED(ignored))
 /* --- making one ------------------------------------------------------------- */
 
 static void
-said_clear(said *said)
+said_clear(kernel_said *said)
 {
     dls_options_free(said->options);
     dls_options_free(said->look);
@@ -849,23 +849,23 @@ read_number(PyObject *calls, const char *name, uint64_t *number)
 
 /* What Calls says.  0, or -1 with an exception; said_clear ends it in both cases. */
 static int
-said_read(dls_state *state, PyObject *calls, said *said)
+said_read(dls_state *state, PyObject *calls, kernel_said *said)
 {
-    uint64_t takes = 0, stay = 0, all_written = 0;
-    *said = (struct said){0};
+    uint64_t kind = 0, stay = 0, all_written = 0;
+    *said = (kernel_said){0};
     int code = options_of_dict(state, PyObject_GetAttrString(calls, "options"),
                                &said->options);
     code = code < 0 ? code
                     : options_of_dict(state, PyObject_GetAttrString(calls, "look"),
                                       &said->look);
-    code = code < 0 ? code : read_number(calls, "kind", &takes);
+    code = code < 0 ? code : read_number(calls, "kind", &kind);
     code = code < 0 ? code : read_number(calls, "stay", &stay);
     code = code < 0 ? code : read_number(calls, "all_written", &all_written);
     code = code < 0 ? code : read_number(calls, "mask", &said->written);
     code = code < 0 ? code : read_object(calls, "home_class", (PyObject **)&said->home);
     code = code < 0 ? code : read_object(calls, "of_results", &said->of_results);
     code = code < 0 ? code : read_object(calls, "written_names", &said->names);
-    said->takes = (enum takes)takes;
+    said->takes = (kernel_takes)kind;
     said->stay = stay != 0;
     said->all_written = all_written != 0;
     return code;
@@ -959,7 +959,7 @@ clear(PyObject *self)
     data->calls = Py_NewRef(Py_None);
     data->in_full = Py_NewRef(Py_None);
     data->dict = NULL;
-    data->said = (said){0};
+    data->said = (kernel_said){0};
     Py_DECREF(old.function);
     Py_DECREF(old.calls);
     Py_XDECREF(old.in_full);
