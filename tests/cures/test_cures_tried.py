@@ -60,7 +60,7 @@ NO_CURE = {
 
 #: The session of this file does not install them, because they are large; `objects` runs it too.
 ELSEWHERE = {"SimpleITK", "av", "cv2", "jax", "paddle", "pygame", "tensorflow", "tinygrad", "torch"}
-#: Returned for objects that the session lacks: of those libraries, or of older releases, which
+#: Returned for objects that this environment lacks: of those libraries, or of older releases, which
 #: export no dates and no lists and which `columns-old` has.
 NOT_HERE = {
     "instead(f'torch.empty(0, dtype={kind}{where}).set_(x)')",
@@ -160,7 +160,7 @@ def test_what_a_message_names_works_and_says_what_it_changes(library: str) -> No
 
 
 def all_here() -> list[str]:
-    """The libraries of this session, which are all installed."""
+    """The libraries of this environment, which are all installed."""
     lacking = {each for each in LIBRARIES if find_spec(each.partition(".")[0]) is None}
     if lacking - ELSEWHERE:
         pytest.skip(f"not installed here: {', '.join(sorted(lacking - ELSEWHERE))}")
