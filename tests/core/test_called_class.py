@@ -348,14 +348,17 @@ def test_many_types_by_one_method_leave_nothing():
             assert cls().__dlpack_device__() == (1, 0)
         return [weakref.ref(cls) for cls in kept]
 
-    blocks = []
-    for _ in range(4):
+    growths, blocks = [], sys.getallocatedblocks()
+    for _ in range(6):
         references = work(60)
         gc.collect()
         assert not any(reference() for reference in references)
         del references
-        blocks.append(sys.getallocatedblocks())
-    assert blocks[3] - blocks[1] < 60
+        before, blocks = blocks, sys.getallocatedblocks()
+        growths.append(blocks - before)
+    # What a class left behind would be left in every round; what else this
+    # process allocates meanwhile, such as tables that grow, is not.
+    assert min(growths[1:]) < 30, growths
 
 
 def test_a_method_whose_class_has_gone_is_collected():
