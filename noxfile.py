@@ -508,11 +508,14 @@ def instructions(s: nox.Session) -> None:
         install_peers(s)
         s.run("python", "benchmarks/instructions.py", *words[1:])
         return
-    install(s, f"numpy=={environments.load()['newest'].pins['numpy']}", "nanobind")
-    own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade)$|^legacy to numpy .* bare$"
-    own += r"|^numpy .*, \d+\.\d+ \| bare$"
+    pins = environments.load()["newest"].pins
+    install(s, *(f"{name}=={pins[name]}" for name in ("numpy", "apache-tvm-ffi")), "nanobind")
+    own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade|by hand)$|^legacy to numpy .* bare$"
+    own += r"|^.*, \d+\.\d+ \| bare$"
     own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
-    groups = "calls,pieces,dimensions,tables,journeys,copies,consumes,releases"
+    groups = (
+        "calls,pieces,dimensions,tables,journeys,copies,consumes,older,refusals,kernels,releases"
+    )
     for version in OLD_NUMPYS:
         folder = Path(s.virtualenv.location, f"numpy-{version}")
         if not folder.is_dir():

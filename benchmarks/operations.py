@@ -275,14 +275,31 @@ def numpy_release() -> str:
         return "absent"
 
 
-WITH_OPTIONS = "np.from_dlpack(dlshim.upgrade(x, order='auto', readonly='copy'))"
-# Case, producer, and the statement with dlshim beside the bare one.
+TO_NUMPY = "np.from_dlpack({})"
+WITH_OPTIONS = "dlshim.upgrade(x, order='auto', readonly='copy')"
+# Case, what is made before the loop, and the statement with dlshim beside the bare one.
 OF_RELEASES = (
-    ("numpy to numpy", "numpy", "np.from_dlpack(x)", "np.from_dlpack(dlshim.upgrade(x))"),
-    ("numpy view to numpy", "numpy view", "np.from_dlpack(x)", "np.from_dlpack(dlshim.upgrade(x))"),
-    ("numpy to numpy with options", "numpy", "np.from_dlpack(x)", WITH_OPTIONS),
-    ("numpy to from_dlpack", "numpy", "np.from_dlpack(x)", "dlshim.from_dlpack(x)"),
+    ("numpy to numpy", "numpy", TO_NUMPY.format("x"), TO_NUMPY.format("dlshim.upgrade(x)")),
+    (
+        "numpy view to numpy",
+        "numpy view",
+        TO_NUMPY.format("x"),
+        TO_NUMPY.format("dlshim.upgrade(x)"),
+    ),
+    ("numpy to numpy with options", "numpy", TO_NUMPY.format("x"), TO_NUMPY.format(WITH_OPTIONS)),
+    ("numpy to from_dlpack", "numpy", TO_NUMPY.format("x"), "dlshim.from_dlpack(x)"),
     ("numpy to a capsule", "numpy", "x.__dlpack__()", "dlshim.upgrade(x).__dlpack__()"),
+    ("legacy to numpy", "legacy", TO_NUMPY.format("x"), TO_NUMPY.format("dlshim.upgrade(x)")),
+    ("modern to numpy", "modern", TO_NUMPY.format("x"), TO_NUMPY.format("dlshim.upgrade(x)")),
+    ("an old class to numpy", "old class", TO_NUMPY.format("x"), TO_NUMPY.format("d")),
+    ("numpy to a Tensor and back", "numpy", TO_NUMPY.format("x"), "dlshim.from_dlpack(x).numpy()"),
+    ("numpy to a kernel of 1", "numpy", "f(np.from_dlpack(x))", "k(x)"),
+    (
+        "numpy to a kernel of 8",
+        "numpy",
+        "f({})".format(", ".join(["np.from_dlpack(x)"] * 8)),
+        "k({})".format(", ".join("x" * 8)),
+    ),
 )
 
 
@@ -291,8 +308,8 @@ def releases() -> Iterator[Operation]:
     and 1.x knows no versioned tensors.  `instructions.py --numpy` counts it with others, too."""
     for case, producer, bare, dlshim in OF_RELEASES:
         for way, statement in {"bare": bare, "dlshim": dlshim}.items():
-            name, setup = f"{case}, {numpy_release()}", f"x = {PRODUCERS[producer]}"
-            yield Operation(name, way, setup, statement, "bare")
+            setup = f"x = {PRODUCERS[producer]}; f = lambda *args: None; k = dlshim.kernel(f)"
+            yield Operation(f"{case}, {numpy_release()}", way, setup, statement, "bare")
 
 
 VERSIONED = "{}.__dlpack__(max_version=version)"
