@@ -222,17 +222,21 @@ nearest_dtype(uint8_t code)
 }
 
 /* The cure that ends the refusal below, for elements of so many bytes: without a sign,
- * and with one. */
+ * and with one.  numpy.save and HDF5 keep the width of a registered dtype, not its
+ * name. */
 #define SAME_WIDTH(name) \
     ", or name a dtype of the same width, such as reinterpret=\"" name "\""
-static const char *const same_width[2][9] = {{[1] = SAME_WIDTH("uint8"),
-                                              [2] = SAME_WIDTH("uint16"),
-                                              [4] = SAME_WIDTH("uint32"),
-                                              [8] = SAME_WIDTH("uint64")},
-                                             {[1] = SAME_WIDTH("int8"),
-                                              [2] = SAME_WIDTH("int16"),
-                                              [4] = SAME_WIDTH("int32"),
-                                              [8] = SAME_WIDTH("int64")}};
+#define SAVED(name) ", or reinterpret=\"" name "\" if that is what they are"
+static const char *const same_width[2][9] = {
+    {[1] = SAME_WIDTH("uint8") SAVED("float8_e4m3fn"),
+     [2] = SAME_WIDTH("uint16") SAVED("bfloat16"),
+     [4] = SAME_WIDTH("uint32"),
+     [8] = SAME_WIDTH("uint64")},
+    {[1] = SAME_WIDTH("int8"),
+     [2] = SAME_WIDTH("int16"),
+     [4] = SAME_WIDTH("int32"),
+     [8] = SAME_WIDTH("int64")}};
+#undef SAVED
 #undef SAME_WIDTH
 
 /* DLPack has no code for the elements, and reinterpret= named none.  The error of

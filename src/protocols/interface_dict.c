@@ -379,6 +379,16 @@ dls_dict_read_offset(const dls_reading *reading, int64_t *bytes)
     return code;
 }
 
+static bool
+has_elements(const dl_tensor *tensor)
+{
+    bool some = true;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        some = some && tensor->shape[i] != 0;
+    }
+    return some;
+}
+
 /* Read each item once. */
 static int
 set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
@@ -386,7 +396,9 @@ set_data(dls_reading *reading, PyObject *address, PyObject *readonly)
     const dls_dict_value item = {DLS_ENTRY_data, "start with an address as int",
                                  address};
     uint64_t number = 0;
-    if (dls_dict_read_unsigned(reading, &item, &number) < 0) {
+    /* Numba up to 0.45 gives None as the address of an array without elements. */
+    bool nowhere = address == Py_None && !has_elements(&reading->acquired->tensor);
+    if (!nowhere && dls_dict_read_unsigned(reading, &item, &number) < 0) {
         return -1;
     }
     if ((uintptr_t)number != number) { /* where addresses have 32 bits */

@@ -270,6 +270,17 @@ def test_empty_arrays_need_no_driver(ask, version, shape):
         imported.release()
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (4, 0)], ids=repr)
+def test_an_array_without_elements_may_have_no_address(shape):
+    """numba/cuda/cudadrv/devicearray.py, line 121 of 0.43.1 to 0.45.1: the value of a NULL pointer
+    of ctypes, which is None."""
+    x = empty(changes={"data": (None, False), "shape": shape, "version": 0})
+    taken = dlshim.from_dlpack(x)
+    assert (taken.shape, taken.data_ptr(), taken.readonly) == (shape, 0, False)
+    read_only = empty(changes={"data": (None, True), "shape": shape, "version": 0})
+    assert dlshim.from_dlpack(read_only, readonly=True).readonly
+
+
 @pytest.mark.parametrize("cls", [cai.WithDevice, cai.WithDeviceId, cai.WithDeviceInt])
 def test_empty_arrays_say_themselves_where_they_are(cls):
     assert dlshim.from_dlpack(empty(cls, device_id=3)).device == (2, 3)

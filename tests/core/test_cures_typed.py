@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import io
 import pickle
 from array import array
 from collections.abc import Callable
@@ -370,6 +371,21 @@ def test_the_cures_give_the_values(name):
             space["numpy"] = numpy()
         with versioned(dlshim.upgrade(eval(typed, space))) as imported:
             assert imported.values() == values, typed
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "bfloat16"])
+def test_what_was_saved_as_a_registered_dtype_comes_back(name):
+    """numpy.save keeps how wide the elements are, and not what they are."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="it registers the dtypes")
+    file = io.BytesIO()
+    numpy().save(file, numpy().arange(4).astype(getattr(ml_dtypes, name)))
+    file.seek(0)
+    x = numpy().load(file)
+    with pytest.raises(BufferError) as error:
+        dlshim.from_dlpack(x)
+    assert f'reinterpret="{name}" if that is what they are' in str(error.value)
+    found = dlshim.from_dlpack(x, reinterpret=name).numpy()
+    assert (found.dtype, found.tolist()) == (getattr(ml_dtypes, name), [0, 1, 2, 3])
 
 
 WORDS = {"unknown_stream": "same", "order": "C", "on_release": "guard"}

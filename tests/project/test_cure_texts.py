@@ -86,6 +86,7 @@ CURED: dict[str, str] = {
     "no code for; convert them with": TYPED_IN,
     "no code for; pass their bytes": TYPED_IN,
     ", or name a dtype of the same width, such as": TYPED_IN,
+    ", or reinterpret=": TYPED_IN,
     "its elements are text, which": TYPED_IN,
     "its mask hides elements": TYPED_IN,
     "name a dtype of that width": TYPED_IN,
