@@ -26,7 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from dlshim import _core, consumers, habits, stream_table
-from dlshim.cli.messages import ANY, SUBJECTS
+from dlshim.cli.messages import GENERAL, SUBJECTS
 from dlshim.counted import COUNTED
 from dlshim.cures import CHANGED, CURES
 from dlshim.known.rows import LIMITS
@@ -514,7 +514,7 @@ class Messages(SphinxDirective):
         read = {row["key"]: row["see"] for row in read_rows(file, "row")}
         subject = self.arguments[0]
         lines: list[str] = []
-        for row in (*SUBJECTS[subject], *([ANY] if subject == "own" else [])):
+        for row in (*SUBJECTS[subject], *(GENERAL if subject == "own" else [])):
             text, *more = dict.fromkeys(texts[row.key])
             lines += [f"``{text}``", f"    *{row.versions}.*  {row.cause}"]
             lines += [line for each in more for line in ("", f"    also: ``{each}``")]

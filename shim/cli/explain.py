@@ -7,7 +7,7 @@ import re
 import sys
 import textwrap
 
-from .messages import ANY, MESSAGES, Message
+from .messages import GENERAL, MESSAGES, Message
 from .output import WIDTH, Parser
 
 #: More matches than these are not told.
@@ -47,9 +47,7 @@ def find(text: str) -> list[Message]:
     for part in (text[last[0] if last else 0 :], text):
         one_line = " ".join(part.split())
         rows |= {row.key: row for row in MESSAGES if row.key not in rows and row.matches(one_line)}
-    if len(rows) > 1:  # a special row says more than the one for every refusal of dlshim
-        rows.pop(ANY.key, None)
-    return list(rows.values())
+    return [row for row in rows.values() if row not in GENERAL] or [*rows.values()][:1]
 
 
 def _told(row: Message) -> list[str]:

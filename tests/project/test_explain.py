@@ -43,6 +43,14 @@ def test_the_example_finds_its_row_first(example: dict[str, Any]) -> None:
     assert ("make" in example) != ("source" in example), "it is made here, or told from where"
 
 
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_what_raises_is_what_the_cures_are_tried_with(example: dict[str, Any]) -> None:
+    """Else a cure may fail with the very function that says the message."""
+    given_x = re.match(r"([\w.]+)\(x\)", example.get("make", ""))
+    if given_x and "consumer" in example:
+        assert given_x[1] in ("consumer", example["consumer"])
+
+
 @pytest.mark.parametrize("row", MESSAGES, ids=lambda row: row.key)
 def test_cures_are_code(row: Message) -> None:
     for cure in row.cures:
@@ -127,7 +135,7 @@ def test_every_refusal_is_known() -> None:
     [
         "TypeError: Series constructor called with unsupported type 'dict' for the `values` param",
         "TypeError: a bytes-like object is required, not 'TensorShape'",
-        "TypeError: can't convert np.ndarray of type numpy.void. The only supported types are: ",
+        "TypeError: can't convert np.ndarray of type numpy.clongdouble. The only supported types",
     ],
 )
 def test_a_text_that_only_looks_alike_is_not_known(text: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from . import columns, conversions, devices, dtypes, memory, own, protocol, refusals, torch_numpy
 from .message import Message
 
-__all__ = ["ANY", "MESSAGES", "SUBJECTS", "Message"]
+__all__ = ["GENERAL", "MESSAGES", "SUBJECTS", "Message"]
 
 SUBJECTS = {
     "own": own.ROWS,
@@ -26,8 +26,30 @@ SUBJECTS = {
     "devices": devices.ROWS,
 }
 
-#: Every refusal of dlshim; it is told where no other row matches.
-ANY = Message(
+#: What dlshim gave is given to a function that takes no wrapper.
+_WRAPPER = Message(
+    "wrapper",
+    patterns=(
+        r"(?<!')dlshim\.(Producer|Tensor)\b",
+        r"'dlshim\.(Producer|Tensor)'(?! object: )",
+        "unsupported type 'Producer'",
+        "alias arbitrary sequence into a tensor",
+    ),
+    versions="Python, torch, JAX, pandas and others, of what dlshim gave them",
+    cause=(
+        "The function takes arrays of its own library, sequences or bytes. A dlshim.Producer "
+        "has no shape, no items and no arithmetic; a dlshim.Tensor has the first two."
+    ),
+    cures=(
+        'consumer(dlshim.to(x, "torch"))  # or the library whose function it is',
+        'consumer(dlshim.to(x, "numpy"))  # for a function that takes arrays of NumPy, too',
+        "consumer(dlshim.from_dlpack(x))  # for shape, dtype, len() and items",
+        "consumer(memoryview(dlshim.from_dlpack(x)))  # for a function of bytes",
+    ),
+)
+
+#: Every refusal of dlshim.
+_ANY = Message(
     "own",
     patterns=(r"'[\w.]+' object: \S", "^dlshim.UnsupportedObjectError"),
     versions="dlshim",
@@ -38,4 +60,7 @@ ANY = Message(
     cures=("print(dlshim.inspect(x, export=True))",),
 )
 
-MESSAGES = (*(row for rows in SUBJECTS.values() for row in rows), ANY)
+#: The rows that are told where no other one matches.
+GENERAL = (_WRAPPER, _ANY)
+
+MESSAGES = (*(row for rows in SUBJECTS.values() for row in rows), *GENERAL)

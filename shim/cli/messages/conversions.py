@@ -29,7 +29,6 @@ ROWS = (
             r"'(to|cpu|cuda|detach|numpy|unsqueeze|permute|dim|float|long|requires_grad)'",
             r"'Tensor' object has no attribute '(astype|copy|tobytes)'",
             r"ArrayImpl' object has no attribute '(numpy|cpu|to|detach)'",
-            r"'dlshim\.(Tensor|Producer)' object has no attribute",
         ),
         versions="Python, where an array is of another library than the code expects",
         cause="The method is one of another library's arrays.",
@@ -37,6 +36,13 @@ ROWS = (
             "torch.from_dlpack(dlshim.upgrade(x))  # has .to(), .cpu(), .unsqueeze()",
             "numpy.asarray(dlshim.upgrade(x))  # has .astype(), .copy()",
         ),
+    ),
+    Message(
+        "array-copy",
+        patterns=("__array__ implementation doesn't accept a copy keyword",),
+        versions="NumPy from 2, of torch and of classes that were written before",
+        cause="NumPy asks the object's __array__, which does not know whether it is to copy.",
+        cures=("numpy.array(dlshim.upgrade(x), copy=False)  # or copy=True",),
     ),
     Message(
         "symbolic",
@@ -81,9 +87,9 @@ ROWS = (
         patterns=(
             "Existing exports of data",
             "cannot close exported pointers exist",
-            "cannot resize an array that references",
+            "cannot resize an array that (references|is exporting buffers)",
         ),
-        versions="Python (bytearray, mmap, shared_memory), NumPy",
+        versions="Python (bytearray, array.array, mmap, shared_memory), NumPy",
         cause=(
             "An array still lies over this memory. Delete that array first, or let it have a copy."
         ),
@@ -194,8 +200,8 @@ ROWS = (
             "one after the other."
         ),
         cures=(
-            'consumer(dlshim.upgrade(x, order="C"))  # a consumer of DLPack, before the operation',
             "numpy.ascontiguousarray(x)",
+            'consumer(dlshim.upgrade(x, order="C"))  # a consumer of DLPack, before the operation',
         ),
     ),
 )

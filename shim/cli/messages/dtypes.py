@@ -32,6 +32,20 @@ ROWS = (
         ),
     ),
     Message(
+        "registered-dtype",
+        patterns=("dtype='numeric' is not compatible with arrays of bytes",),
+        versions="scikit-learn",
+        cause="It takes bfloat16 and float8 of ml_dtypes for bytes, and has no such numbers.",
+        cures=("consumer(numpy.asarray(dlshim.upgrade(x)).astype('float32'))",),
+    ),
+    Message(
+        "cython-dtype",
+        patterns=("Buffer dtype mismatch, expected",),
+        versions="Cython",
+        cause="The compiled function takes one dtype alone, and an exchange converts no values.",
+        cures=("consumer(numpy.asarray(dlshim.upgrade(x)).astype('float64'))  # if 'double'",),
+    ),
+    Message(
         "byte-order",
         patterns=(
             "only supports native byte order",

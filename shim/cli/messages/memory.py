@@ -35,6 +35,13 @@ ROWS = (
         ),
     ),
     Message(
+        "writeable-flag",
+        patterns=("cannot set WRITEABLE flag to True",),
+        versions="NumPy",
+        cause="The memory belongs to another object, which says that it must not be written to.",
+        cures=('numpy.from_dlpack(dlshim.upgrade(x, readonly="copy"))  # a copy of one\'s own',),
+    ),
+    Message(
         "torch-writes",
         patterns=(
             "given (NumPy array|buffer) is not writable",
@@ -65,7 +72,10 @@ ROWS = (
             "The array has negative strides, which the consumer does not support. torch up to "
             "2.13 ends the process."
         ),
-        cures=('consumer(dlshim.from_dlpack(dlshim.upgrade(x, order="C")))',),
+        cures=(
+            'torch.from_dlpack(dlshim.upgrade(x, order="auto"))  # torch',
+            'consumer(numpy.asarray(dlshim.upgrade(x, order="C")))  # any other one',
+        ),
     ),
     Message(
         "layout",

@@ -157,4 +157,11 @@ ROWS = (
             'dlshim.to_capsule(x, readonly="share")  # from JAX 0.12 on, for who never writes',
         ),
     ),
+    Message(
+        "unversioned",
+        patterns=("Exporting an unversioned DLPack capsule is deprecated",),
+        versions="pyarrow from 26",
+        cause="The consumer asks for DLPack 0.x, and pyarrow is to stop giving that.",
+        cures=('consumer(dlshim.upgrade(x, readonly="share"))  # if the consumer never writes',),
+    ),
 )

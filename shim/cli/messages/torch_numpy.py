@@ -36,6 +36,40 @@ ROWS = (
         cures=("torch.from_dlpack(dlshim.upgrade(x))",),
     ),
     Message(
+        "saved-dtype",
+        patterns=(r"np\.ndarray of type numpy\.void",),
+        versions="torch",
+        cause=(
+            "The elements have fields, or a dtype that numpy.save and HDF5 do not know, such as "
+            "bfloat16: its width alone was kept."
+        ),
+        cures=(
+            'torch.from_dlpack(dlshim.upgrade(x, reinterpret="bfloat16"))  # if it was bfloat16',
+            "torch.from_dlpack(dlshim.upgrade(x['name']))  # one field, by its name",
+        ),
+    ),
+    Message(
+        "old-torch-unsigned",
+        patterns=(r"np\.ndarray of type numpy\.uint(16|32|64)",),
+        versions="torch before 2.3",
+        cause="This torch has no unsigned integers that are wider than a byte.",
+        cures=("torch.from_numpy(x.astype('int64'))  # values above 2**63 - 1 become negative",),
+    ),
+    Message(
+        "torch-memoryview",
+        patterns=("determine the shape of object type 'memoryview'",),
+        versions="torch.tensor, torch.as_tensor",
+        cause="torch takes a memoryview for a sequence, and its items for numbers.",
+        cures=('torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))',),
+    ),
+    Message(
+        "list-of-arrays",
+        patterns=("tensor from a list of numpy.ndarrays is extremely slow",),
+        versions="torch.tensor",
+        cause="torch reads a list number by number. Arrays of one shape are stacked first.",
+        cures=('dlshim.to(x, "torch")', "torch.from_dlpack(dlshim.upgrade(numpy.stack(x)))"),
+    ),
+    Message(
         "dates",
         patterns=(r"np\.ndarray of type numpy\.(datetime64|timedelta64)",),
         versions="torch",
@@ -180,9 +214,15 @@ ROWS = (
     ),
     Message(
         "torch-dtype",
-        patterns=(r"Cannot interpret 'torch\.\w+' as a data type",),
-        versions="NumPy",
+        patterns=(
+            r"Cannot interpret 'torch\.\w+' as a data type",
+            "'torch.dtype' object has no attribute",
+        ),
+        versions="NumPy, Zarr",
         cause="NumPy does not know the dtypes of torch. An exchange translates them.",
-        cures=("numpy.zeros_like(numpy.asarray(dlshim.upgrade(x)))  # x: a tensor of that dtype",),
+        cures=(
+            "numpy.zeros_like(numpy.asarray(dlshim.upgrade(x)))  # x: a tensor of that dtype",
+            "consumer(dlshim.upgrade(x))  # a function that was given the tensor",
+        ),
     ),
 )
