@@ -330,9 +330,12 @@ class Calls:
         call = self.begin(skip, args, kwargs, pairs)
         return call.end(self.function(*call.args, **call.kwargs))
 
-    def bring_home(self, result: Any, first: Any, given: Any, passed: Any) -> Any:
-        """The result of a call whose arguments the C code has upgraded."""
-        own = {id(new): old for new, old in zip(passed, given, strict=True)}
+    def bring_home(self, result: Any, first: Any, pairs: tuple[Any, ...]) -> Any:
+        """The result of a call whose arguments the C code has upgraded.
+
+        pairs: each object of the caller, and what the function was given for it.
+        """
+        own = {id(made): array for array, made in pairs}
         return (self.out or self.home or Home(first)).bring(result, own)
 
     def imported(self, key: int | str, item: int, x: Any) -> Any:

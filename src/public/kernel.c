@@ -46,6 +46,22 @@ tuple_of(PyObject *const *items, Py_ssize_t n)
     return tuple;
 }
 
+/* The pairs as a tuple of tuples (own, made), a new reference; pairs NULL: the objects
+ * `args` were passed as they are.  NULL with an exception. */
+static PyObject *
+tuple_of_pairs(const dls_kernel_pair *pairs, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
+        PyObject *own = pairs != NULL ? pairs[i].own : args[i];
+        PyObject *both = PyTuple_Pack(2, own, pairs != NULL ? pairs[i].made : own);
+        if (both == NULL || PyTuple_SetItem(tuple, i, both) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
 /* Call the function in Python.  pairs: what was made of arrays already. */
 DLS_APART static PyObject *
 call_in_full(const dls_kernel *data, PyObject *const *args, Py_ssize_t n,
@@ -54,13 +70,9 @@ call_in_full(const dls_kernel *data, PyObject *const *args, Py_ssize_t n,
     PyObject *keywords = PyDict_New(), *result = NULL;
     PyObject *positional = tuple_of(args, n);
     PyObject *skip = PyLong_FromLong(data->as_method == NULL);
-    PyObject *made = PyTuple_New(count);
+    PyObject *made = tuple_of_pairs(pairs, NULL, count);
     bool all = keywords != NULL && positional != NULL && skip != NULL && made != NULL;
     int code = all ? 0 : -1;
-    for (Py_ssize_t i = 0; code == 0 && i < count; i++) {
-        PyObject *both = PyTuple_Pack(2, pairs[i].own, pairs[i].made);
-        code = both != NULL ? PyTuple_SetItem(made, i, both) : -1;
-    }
     Py_ssize_t named = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
     for (Py_ssize_t i = 0; code == 0 && i < named; i++) {
         code = PyDict_SetItem(keywords, PyTuple_GetItem(kwnames, i), args[n + i]);
@@ -77,25 +89,19 @@ call_in_full(const dls_kernel *data, PyObject *const *args, Py_ssize_t n,
 }
 
 /* The result (stolen) with its arrays of the caller's library (K4).  What the function
- * was given may be given back: that of the pairs, or (NULL) the arguments as they are.
- */
+ * was given may be given back: pairs and args as of tuple_of_pairs. */
 DLS_APART static PyObject *
 bring_home(const dls_kernel *data, PyObject *result, PyObject *first,
            const dls_kernel_pair *pairs, PyObject *const *args, Py_ssize_t count)
 {
-    PyObject *own = PyTuple_New(count), *made = PyTuple_New(count), *home = NULL;
-    for (Py_ssize_t i = 0; own != NULL && made != NULL && i < count; i++) {
-        PyTuple_SetItem(own, i, Py_NewRef(pairs != NULL ? pairs[i].own : args[i]));
-        PyTuple_SetItem(made, i, Py_NewRef(pairs != NULL ? pairs[i].made : args[i]));
-    }
+    PyObject *given = tuple_of_pairs(pairs, args, count), *home = NULL;
     PyObject *function = PyObject_GetAttrString(data->calls, "bring_home");
-    if (own != NULL && made != NULL && function != NULL) {
+    if (given != NULL && function != NULL) {
         home = PyObject_CallFunctionObjArgs(
-            function, result, first != NULL ? first : Py_None, own, made, NULL);
+            function, result, first != NULL ? first : Py_None, given, NULL);
     }
     Py_XDECREF(function);
-    Py_XDECREF(own);
-    Py_XDECREF(made);
+    Py_XDECREF(given);
     Py_DECREF(result);
     return home;
 }
