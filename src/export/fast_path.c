@@ -83,13 +83,31 @@ is_as_wanted(const dls_options *options, dls_hot hot, bool answer)
            && ((uintptr_t)tensor->data & mask) == 0;
 }
 
+/* The plain answer in a capsule of the wanted generation.  NULL with an exception. */
+DLS_INLINE PyObject *
+give_capsule(dls_hot hot, bool answer, bool wanted)
+{
+    PyObject *given;
+    if (answer != wanted
+        || !dls_tensor_has_strides(dls_managed_tensor(hot.managed, answer))) {
+        given = translate_answer(hot, answer, wanted);
+    }
+    else {
+        DLS_COUNT(handed_on);
+        if (hot.capsule != NULL) {
+            return hot.capsule;
+        }
+        given = dls_capsule_new(hot.managed, answer);
+    }
+    return given != NULL ? given : dls_hot_drop(hot);
+}
+
 /* answer: the generation of the answer; idle: the Producer has idle options, else it
  * has none.  Both are known to the compiler. */
 DLS_INLINE PyObject *
 capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, dls_form form,
            bool answer, bool idle)
 {
-    PyObject *given;
     bool wanted = form & DLS_FORM_WANTED;
     dls_hot hot = dls_ask_learned(hot_of(self, form), answer, false);
     hot.source = self->source; /* the collector may have cleared the Producer */
@@ -105,18 +123,7 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, dls_for
     if (self->asked != 0) {
         dls_question_use(&self->asked);
     }
-    if (answer != wanted
-        || !dls_tensor_has_strides(dls_managed_tensor(hot.managed, answer))) {
-        given = translate_answer(hot, answer, wanted);
-    }
-    else {
-        DLS_COUNT(handed_on);
-        if (hot.capsule != NULL) {
-            return hot.capsule;
-        }
-        given = dls_capsule_new(hot.managed, answer);
-    }
-    return given != NULL ? given : dls_hot_drop(hot);
+    return give_capsule(hot, answer, wanted);
 }
 
 PyObject *
@@ -135,6 +142,40 @@ dls_fast_capsule_idle(dls_producer *self, PyObject *const *args, PyObject *kwnam
     return form & DLS_FORM_VERSIONED
                ? capsule_of(self, args, kwnames, form, true, true)
                : capsule_of(self, args, kwnames, form, false, true);
+}
+
+/* Is it known which layouts the code that asks takes (N9)? */
+static bool
+is_asked_by_known(dls_state *state, bool keywords)
+{
+    dls_layout layout;
+    const char *package;
+    return dls_library_layout(state, keywords, false, &layout, &package);
+}
+
+/* The consumer may be one that heeds no flag, or that takes no strided memory: the full
+ * exchange decides.  answer: known to the compiler. */
+DLS_INLINE PyObject *
+hidden_capsule_of(dls_hot hot, bool answer, dls_outcome *outcome)
+{
+    bool wanted = hot.form & DLS_FORM_WANTED;
+    hot = dls_ask_learned(hot, answer, false);
+    if (!dls_hot_is_plain(hot, answer, wanted, true)
+        || dls_managed_flags(hot.managed, answer) != 0
+        || (is_strided(hot, answer) && is_asked_by_known(hot.state, wanted))) {
+        *outcome = dls_outcome_of(hot);
+        return NULL;
+    }
+    return give_capsule(hot, answer, wanted);
+}
+
+PyObject *
+dls_fast_capsule_hidden(dls_state *state, dls_plan *plan, PyObject *source,
+                        dls_form form, dls_outcome *outcome)
+{
+    dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};
+    return form & DLS_FORM_VERSIONED ? hidden_capsule_of(hot, true, outcome)
+                                     : hidden_capsule_of(hot, false, outcome);
 }
 
 /* A struct over a Tensor's memory, which owns a share of it.  NULL with MemoryError. */

@@ -53,6 +53,12 @@ PyObject *dls_fast_capsule(dls_producer *self, PyObject *const *args, PyObject *
 PyObject *dls_fast_capsule_idle(dls_producer *self, PyObject *const *args,
                                 PyObject *kwnames, dls_form form);
 
+/* to_capsule without options: nobody knows who will take the capsule.  NULL with an
+ * exception; or it needs a decision, and *outcome, which was DLS_NOT_LEARNED, is for
+ * the full exchange. */
+PyObject *dls_fast_capsule_hidden(dls_state *state, dls_plan *plan, PyObject *source,
+                                  dls_form form, dls_outcome *outcome);
+
 /* The form in which the columns of this source's type were read; 0: they must be
  * read in full.  A consumer that asked for the device first may be one that does not
  * heed READ_ONLY, and all columns are read-only (T8). */

@@ -1,5 +1,5 @@
 /* The public functions: read the arguments, unwrap the object, run the exchange.
- * from_dlpack and upgrade are hot when no keyword is passed.
+ * The three are hot when no option is passed.
  * Tests: tests/core/test_options.py, tests/core/test_ways_in.py,
  * tests/core/test_fast_path.py. */
 #include "public/functions.h"
@@ -313,36 +313,87 @@ parse_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
     return 0;
 }
 
-PyObject *
-dls_capsule_with(dls_state *state, PyObject *obj, dls_options *options,
-                 dls_request *request)
+/* The consumer of the capsule is not known.  Only consumers that accept little ask for
+ * the device first, so the request is treated as one of theirs (N9). */
+static PyObject *
+run_hidden(dls_state *state, PyObject *obj, dls_options *options, dls_request *request,
+           dls_outcome *outcome)
 {
-    /* The consumer of the capsule is not known.  Only consumers that accept little ask
-     * for the device first, so the request is treated as one of theirs (N9). */
     request->who.device_question = true;
     request->who.hidden = true;
     /* mutant: to_capsule waits */
     request->streams.waits = true; /* nor on which stream it reads (S25) */
-    return dls_function_run(state, obj, options, request, NULL, DLS_EXPORT_CAPSULE);
+    return dls_function_run(state, obj, options, request, outcome, DLS_EXPORT_CAPSULE);
+}
+
+PyObject *
+dls_capsule_with(dls_state *state, PyObject *obj, dls_options *options,
+                 dls_request *request)
+{
+    return run_hidden(state, obj, options, request, NULL);
+}
+
+PyObject *
+dls_capsule_plainly(dls_state *state, dls_plan *plan, PyObject *obj, bool versioned)
+{
+    PyObject *capsule = NULL;
+    dls_outcome outcome = {.kind = DLS_NOT_LEARNED};
+    dls_form form = dls_fast_form_of(plan, versioned);
+    bool fast = form & DLS_FORM_FAST;
+    if (fast) {
+        capsule = dls_fast_capsule_hidden(state, plan, obj, form, &outcome);
+    }
+    dls_plan_drop(plan);
+    if (capsule != NULL || (fast && outcome.kind == DLS_NOT_LEARNED)) {
+        return capsule;
+    }
+    dls_request request;
+    dls_request_init(&request, NULL);
+    request.want.versioned = versioned;
+    request.who.asked_with = versioned ? DLS_ASK_VERSION : 0;
+    return run_hidden(state, obj, NULL, &request, &outcome);
+}
+
+/* Is no keyword passed, or max_version=(1, n) alone? */
+static bool
+asks_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
+             bool *versioned)
+{
+    *versioned = false;
+    return kwnames == NULL
+           || (PyTuple_Size(kwnames) == 1
+               && PyTuple_GetItem(kwnames, 0) == state->names.max_version
+               && dls_request_is_usual(state, values[0], true, false, versioned)
+               && *versioned);
+}
+
+static PyObject *
+capsule_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
+{
+    dls_options *options = NULL;
+    dls_request request;
+    dls_request_init(&request, NULL);
+    return parse_max_version(state, args + 1, kwnames, &request) < 0
+                   || dls_options_parse(state, "to_capsule", kwnames, args + 1,
+                                        "max_version", &options)
+                          < 0
+               ? NULL
+               : dls_capsule_with(state, args[0], options, &request);
 }
 
 static PyObject *
 to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     dls_state *state = dls_state_of(module);
-    dls_options *options = NULL;
-    dls_request request;
-    dls_request_init(&request, NULL);
+    bool versioned;
     if (n != 1) {
         return refuse_positional("to_capsule", n);
     }
-    if (parse_max_version(state, args + 1, kwnames, &request) < 0
-        || dls_options_parse(state, "to_capsule", kwnames, args + 1, "max_version",
-                             &options)
-               < 0) {
-        return NULL;
-    }
-    return dls_capsule_with(state, args[0], options, &request);
+    dls_plan *plan = asks_version(state, args + 1, kwnames, &versioned)
+                         ? dls_plan_known(state, args[0])
+                         : NULL;
+    return plan != NULL ? dls_capsule_plainly(state, plan, args[0], versioned)
+                        : capsule_of(state, args, kwnames);
 }
 
 /* ", stream=..., producer_stream=None" and so on: the options in text signatures.  The

@@ -14,8 +14,11 @@ PyObject *dls_upgrade_into(dls_state *state, PyTypeObject *home, PyObject *obj,
 PyObject *dls_tensor_with(dls_state *state, PyObject *obj, dls_options *options);
 PyObject *dls_capsule_with(dls_state *state, PyObject *obj, dls_options *options,
                            dls_request *request);
-/* from_dlpack(obj) without options.  Steals the count of obj's plan. */
+/* from_dlpack(obj) and to_capsule(obj) without options.  They steal the count of obj's
+ * plan. */
 PyObject *dls_tensor_plainly(dls_state *state, dls_plan *plan, PyObject *obj);
+PyObject *dls_capsule_plainly(dls_state *state, dls_plan *plan, PyObject *obj,
+                              bool versioned);
 
 /* The class of upgrade(obj), a new reference; NULL with an exception. */
 PyObject *dls_home_of_object(dls_state *state, PyObject *obj);

@@ -208,6 +208,11 @@ make(const dls_kernel_call *call, PyObject *x, dls_plan *plan)
     if (said->takes == DLS_TAKES_TENSOR && said->options == NULL && plan != NULL) {
         return dls_tensor_plainly(state, plan, x);
     }
+    bool versioned = said->takes == DLS_TAKES_CAPSULE_1;
+    if ((versioned || said->takes == DLS_TAKES_CAPSULE) && said->options == NULL
+        && plan != NULL) {
+        return dls_capsule_plainly(state, plan, x, versioned);
+    }
     dls_plan_drop(plan);
     if (said->takes == DLS_TAKES_IMPORTED) {
         return ask_calls(call, "imported", Py_NewRef(x));
@@ -224,8 +229,8 @@ make(const dls_kernel_call *call, PyObject *x, dls_plan *plan)
     }
     dls_request request;
     dls_request_init(&request, NULL);
-    request.want.versioned = said->takes == DLS_TAKES_CAPSULE_1;
-    request.who.asked_with = request.want.versioned ? DLS_ASK_VERSION : 0;
+    request.want.versioned = versioned;
+    request.who.asked_with = versioned ? DLS_ASK_VERSION : 0;
     return dls_capsule_with(state, x, options, &request);
 }
 

@@ -106,6 +106,10 @@ ASKS = {
     "Tensor, copy": lambda w, x: described(dlshim.from_dlpack(x, copy=True)),
     "Tensor, legacy": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__()),
     "Tensor, versioned": lambda w, x: seen(dlshim.from_dlpack(x).__dlpack__(max_version=(1, 3))),
+    "to_capsule, legacy": lambda w, x: seen(dlshim.to_capsule(x)),
+    "to_capsule, versioned": lambda w, x: seen(dlshim.to_capsule(x, max_version=(1, 0))),
+    "to_capsule, old": lambda w, x: seen(dlshim.to_capsule(x, max_version=(0, 8))),
+    "to_capsule, order": lambda w, x: seen(dlshim.to_capsule(x, order="C")),
 }
 
 
@@ -213,6 +217,8 @@ def test_nobody_is_called_twice(version, name, asked):
     for ask in (
         lambda: wrapper.__dlpack__(max_version=(1, 0), **asked),
         lambda: dlshim.from_dlpack(source, **asked),
+        lambda: dlshim.to_capsule(source, **asked),
+        lambda: dlshim.to_capsule(source, max_version=(1, 0), **asked),
     ):
         calls.clear()
         with contextlib.suppress(BufferError):
