@@ -49,13 +49,14 @@ device_is_asked(const dls_plan *plan)
 }
 
 /* May the fast path use a form that worked?  Not where the library or the form needs a
- * decision.  Our methods on a decorated class are not asked by dlshim: the author's
+ * decision: a legacy answer cannot say that the memory of an immutable type is
+ * read-only.  Our methods on a decorated class are not asked by dlshim: the author's
  * are. */
 static bool
-is_fast(const dls_plan *plan, dls_protocol protocol, unsigned mask)
+is_fast(const dls_plan *plan, dls_protocol protocol, unsigned mask, bool versioned)
 {
-    uint64_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_IMMUTABLE | DLS_LIB_DOES_NOT_OWN
-                       | DLS_LIB_ASKED_FIRST
+    uint64_t decides = DLS_LIB_SCALAR_IS_1D | DLS_LIB_DOES_NOT_OWN | DLS_LIB_ASKED_FIRST
+                       | DLS_LIB_BUFFER_FIRST | (versioned ? 0 : DLS_LIB_IMMUTABLE)
                        | (protocol == DLS_PROTOCOL_DLPACK ? DLS_LIB_LAZY_BITS : 0);
     return protocol <= DLS_PROTOCOL_DLPACK && (mask & ~DLS_ASK_VERSION) == 0
            && !dls_plan_learned(plan).off_host && !dls_plan_has(plan, decides)
@@ -79,11 +80,11 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
     bool by_chance = x->learned_failed || of_one
                      || (x->refused_otherwise
                          && !dls_plan_has(x->plan, DLS_LIB_LEARN_ANY_REFUSAL));
+    bool versioned = x->acquired.generation == DLS_VERSIONED;
     unsigned bits = mask | (after_refusal || by_chance ? 0 : DLS_FORM_KNOWN)
                     | (x->request.want.versioned ? DLS_FORM_WANTED : 0)
-                    | (x->acquired.generation == DLS_VERSIONED ? DLS_FORM_VERSIONED
-                                                               : 0);
-    if (is_fast(x->plan, protocol, mask)) {
+                    | (versioned ? DLS_FORM_VERSIONED : 0);
+    if (is_fast(x->plan, protocol, mask, versioned)) {
         bits |= DLS_FORM_FAST | (x->plan->method != NULL ? DLS_FORM_DIRECT : 0)
                 | (device_is_asked(x->plan) ? DLS_FORM_ASKS_DEVICE : 0);
     }

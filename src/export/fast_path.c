@@ -153,15 +153,16 @@ is_asked_by_known(dls_state *state, bool keywords)
     return dls_library_layout(state, keywords, false, &layout, &package);
 }
 
-/* The consumer may be one that heeds no flag, or that takes no strided memory: the full
- * exchange decides.  answer: known to the compiler. */
+/* Code that is known to heed no flag (T8), or to take certain layouts alone, is for the
+ * full exchange.  answer: known to the compiler. */
 DLS_INLINE PyObject *
 hidden_capsule_of(dls_hot hot, bool answer, dls_outcome *outcome)
 {
     bool wanted = hot.form & DLS_FORM_WANTED;
     hot = dls_ask_learned(hot, answer, false);
     if (!dls_hot_is_plain(hot, answer, wanted, true)
-        || dls_managed_flags(hot.managed, answer) != 0
+        || (dls_managed_flags(hot.managed, answer) != 0
+            && dls_library_asked_by(hot.state, DLS_ASKER_HEEDS_NOT) != NULL)
         || (is_strided(hot, answer) && is_asked_by_known(hot.state, wanted))) {
         *outcome = dls_outcome_of(hot);
         return NULL;

@@ -47,9 +47,14 @@ def test_N2_inspect_shows_the_order():
     assert dlshim.inspect(jax_buffer_like()()).plan[:2] == ("buffer protocol", "__dlpack__")
 
 
-@BOTH
-def test_N2_a_refused_buffer_leads_to_dlpack_at_each_exchange(ask):
-    made = jax_buffer_like()
+@pytest.mark.parametrize(
+    ("ask", "states"),
+    # Who states READ_ONLY gives nothing to a consumer of 0.x.
+    [*((ask, False) for ask in ASKINGS.values()), (versioned, True)],
+)
+def test_N2_a_refused_buffer_leads_to_dlpack_at_each_exchange(ask, states):
+    """Also where __dlpack__ gives what the fast path could hand on."""
+    made = jax_buffer_like(states=states)
     shown, refusing = made(), made()
     refusing.close()
     for _ in range(3):
