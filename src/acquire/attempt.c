@@ -230,15 +230,14 @@ mend_device(dls_exchange *x)
 {
     dl_tensor *tensor = &x->acquired.tensor;
     dls_family family = dls_family_of(tensor->device.device_type);
-    const void *address = (const void *)((uintptr_t)tensor->data
-                                         + (uintptr_t)tensor->byte_offset);
+    dls_memory *memory = dls_acquired_memory(&x->acquired);
     bool mended;
     if ((family != DLS_FAMILY_CUDA && family != DLS_FAMILY_ROCM)
         || x->request.want.has_assumed || dls_sync_is_empty(tensor)) {
         return 0;
     }
     Py_BEGIN_ALLOW_THREADS
-    mended = dls_pointer_mend_label(address, &tensor->device);
+    mended = dls_pointer_mend_label(memory, &tensor->device);
     Py_END_ALLOW_THREADS
     x->acquired.altered |= mended;
     return dls_acquired_recheck(x);

@@ -154,6 +154,20 @@ typedef struct {
     bool device_captures; /* L says that a stream of the context captures */
 } dls_sync_facts;
 
+/* Memory, and what a driver tells of it: it is asked once in an exchange
+ * (gpu/pointer.h). */
+typedef struct {
+    const void *address; /* of element zero; NULL: not known yet */
+    const void *asked;   /* the driver that has answered; NULL: none, and the rest says
+                          * nothing */
+    uintptr_t owner;     /* CUDA: the context; HIP: the runtime.  0: unknown, or none */
+    int type;     /* CU_TYPE_HOST (pinned), CU_TYPE_DEVICE; 0: it has no answer */
+    int device;   /* -1: unknown */
+    bool managed; /* CUDA alone tells */
+    int error;    /* with which the driver failed; GPU_OK: it answered, if only that it
+                   * knows no such address */
+} dls_memory;
+
 /* One task for a driver: which stream must come after which, and where. */
 typedef struct {
     dls_task task;
@@ -164,7 +178,7 @@ typedef struct {
     bool said_ready; /* stream=-1 was passed: a copy alone waits (S10) */
     uint8_t policy;  /* DLS_UNKNOWN_* */
     dl_device device;
-    const void *address; /* of element zero */
+    dls_memory memory;
     /* Guarded releases (S22): the place, as the driver named it at the export. */
     const void *place_api;
     uintptr_t place_context;

@@ -40,6 +40,20 @@ dls_acquired_drop(dls_acquired *acquired)
     }
 }
 
+/* The struct was not checked yet: its offset may be a lie, and beside a handle it is no
+ * part of an address, so no pointer is computed. */
+dls_memory *
+dls_acquired_memory(dls_acquired *acquired)
+{
+    const dl_tensor *tensor = &acquired->tensor;
+    const void *address = (const void *)((uintptr_t)tensor->data
+                                         + (uintptr_t)tensor->byte_offset);
+    if (acquired->memory.address != address) {
+        acquired->memory = (dls_memory){.address = address};
+    }
+    return &acquired->memory;
+}
+
 void
 dls_acquired_move(dls_acquired *from, dls_acquired *to)
 {

@@ -53,6 +53,7 @@ typedef struct {
     /* For copies that come after the work in it, whatever the consumer's stream: */
     dl_device sync_device; /* by whose rules it was synced; 0 as the type: it was not */
     dls_producer_stream p; /* P, as its protocol named it; READY: it was waited for */
+    dls_memory memory;     /* as dls_acquired_memory gives it */
     void *managed;     /* the struct behind capsule or hold, NULL for DLS_DESCRIBED */
     PyObject *capsule; /* strong; not yet taken, may be handed on; NULL: taken */
     dls_hold hold;     /* once taken: owned */
@@ -67,6 +68,9 @@ void dls_acquired_init(dls_acquired *acquired);
 /* Room for the shape and the strides of `ndim` dimensions in acquired->dims, which must
  * be NULL.  0, or -1 with MemoryError. */
 int dls_acquired_make_dims(dls_acquired *acquired, int32_t ndim);
+
+/* The memory of its tensor, with what a driver has told of it in this exchange. */
+dls_memory *dls_acquired_memory(dls_acquired *acquired);
 
 /* Move all that *from has into *to, which is empty, and leave *from empty. */
 void dls_acquired_move(dls_acquired *from, dls_acquired *to);

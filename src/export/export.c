@@ -332,7 +332,8 @@ make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **gu
                           "is done, and drop the option",
                           (int)device.device_type, (int)device.device_id);
     }
-    dls_sync_job what = {.device = device, .address = resolved->delivery.tensor.data};
+    dls_sync_job what = {.device = device,
+                         .memory.address = resolved->delivery.tensor.data};
     dls_guarded_flush();
     int code;
     Py_BEGIN_ALLOW_THREADS

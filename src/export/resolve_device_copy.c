@@ -108,7 +108,7 @@ sync_with(const dls_exchange *x, dl_device device, dls_producer_stream p,
         .has_s = true,
         .policy = DLS_UNKNOWN_AUTO,
         .device = device,
-        .address = address,
+        .memory.address = address,
     };
     return dls_sync_run_job(x->state, x->source, &job);
 }
@@ -265,11 +265,12 @@ static int
 find_own_stream(device_copy *copy)
 {
     const dls_exchange *x = copy->x;
+    dls_memory memory = {.address = copy->from->data};
     dls_error err;
     bool lost;
     int code;
     Py_BEGIN_ALLOW_THREADS
-    code = dls_copy_stream(copy->to, copy->from->data, &copy->stream, &lost, &err);
+    code = dls_copy_stream(copy->to, &memory, &copy->stream, &lost, &err);
     Py_END_ALLOW_THREADS
     return code == DLS_OK ? dls_copy_sync(x, copy->from, copy->stream)
                           : dls_refuse_error(x->state, x->source, &err);

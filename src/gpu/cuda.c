@@ -269,49 +269,66 @@ dls_cuda_system_memory_device(void)
     return told && pageable ? id : -1;
 }
 
-/* --- pointers ------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------- */
 
+static CUdeviceptr
+on_device(const void *address)
+{
+    return (CUdeviceptr)(uintptr_t)address;
+}
+
+/* Nobody is asked about an address that is not known yet. */
 static void
-ask_pointer(const void *address, dls_cuda_pointer *out)
+ask(dls_memory *memory)
 {
     CUcontext context = NULL;
     unsigned int type = 0, managed = 0; /* the driver writes four bytes for each */
-    int ordinal = -1;
+    int ordinal = -1, result = GPU_INVALID_VALUE;
     CUpointer_attribute wanted[] = {CU_ATTRIBUTE_CONTEXT, CU_ATTRIBUTE_MEMORY_TYPE,
                                     CU_ATTRIBUTE_IS_MANAGED,
                                     CU_ATTRIBUTE_DEVICE_ORDINAL};
     void *answers[] = {&context, &type, &managed, &ordinal};
-    *out = (dls_cuda_pointer){.ordinal = -1, .error = GPU_OK};
-    int mode = dls_gpu_set_capture_mode(&cuda.calls, GPU_MODE_RELAXED);
-    int result = cuda.cuPointerGetAttributes(4, wanted, answers,
-                                             (CUdeviceptr)(uintptr_t)address);
-    dls_gpu_set_capture_mode(&cuda.calls, mode);
-    if (result == GPU_OK && type != 0) {
-        *out = (dls_cuda_pointer){.context = context,
-                                  .type = (int)type,
-                                  .ordinal = ordinal >= 0 ? ordinal : -1,
-                                  .managed = managed != 0};
+    if (memory->address != NULL) {
+        int mode = dls_gpu_set_capture_mode(&cuda.calls, GPU_MODE_RELAXED);
+        result = cuda.cuPointerGetAttributes(4, wanted, answers,
+                                             on_device(memory->address));
+        dls_gpu_set_capture_mode(&cuda.calls, mode);
     }
-    else if (result != GPU_OK && result != GPU_INVALID_VALUE
-             && !dls_gpu_is_capture_error(result)) {
-        out->error = result;
+    bool told = result == GPU_OK && type != 0;
+    bool unknown = result == GPU_OK || result == GPU_INVALID_VALUE
+                   || dls_gpu_is_capture_error(result);
+    *memory = (dls_memory){.address = memory->address,
+                           .asked = &dls_cuda_driver,
+                           .owner = told ? (uintptr_t)context : 0,
+                           .type = told ? (int)type : 0,
+                           .device = told && ordinal >= 0 ? ordinal : -1,
+                           .managed = told && managed != 0,
+                           .error = unknown ? GPU_OK : result};
+}
+
+static void
+ask_once(dls_memory *memory)
+{
+    if (memory->asked != &dls_cuda_driver) {
+        ask(memory);
     }
 }
 
 /* A driver need not answer where no context is current, and CuPy makes one before it
  * asks.  We make none, but ask again inside one that lives already. */
 void
-dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out)
+dls_cuda_ask_memory(dls_memory *memory)
 {
     CUcontext current;
     CUdevice device;
-    ask_pointer(address, out);
-    if (out->type != 0 || cuda.cuCtxGetCurrent(&current) != GPU_OK || current != NULL) {
+    ask(memory);
+    if (memory->type != 0 || cuda.cuCtxGetCurrent(&current) != GPU_OK
+        || current != NULL) {
         return;
     }
-    for (int i = 0; out->type == 0 && cuda.cuDeviceGet(&device, i) == GPU_OK; i++) {
+    for (int i = 0; memory->type == 0 && cuda.cuDeviceGet(&device, i) == GPU_OK; i++) {
         if (enter_live_device(i)) {
-            ask_pointer(address, out);
+            ask(memory);
             leave_context();
         }
     }
@@ -330,11 +347,10 @@ place_of(CUcontext context)
 }
 
 static int
-cuda_find(uint64_t stream, int device_id, const void *address, dls_place *place,
+cuda_find(uint64_t stream, int device_id, dls_memory *memory, dls_place *place,
           dls_error *err)
 {
     CUcontext context = NULL;
-    dls_cuda_pointer pointer;
     int code = dls_cuda_load(err);
     if (code != DLS_OK) {
         return code;
@@ -346,18 +362,18 @@ cuda_find(uint64_t stream, int device_id, const void *address, dls_place *place,
         place->context = (uintptr_t)context;
         return dls_gpu_check(place, result, DLS_CALL_FIND_STREAM, device_id, err);
     }
-    ask_pointer(address, &pointer);
-    if (pointer.error == GPU_INVALID_CONTEXT) {
-        dls_cuda_ask_pointer(address, &pointer);
+    ask_once(memory);
+    if (memory->error == GPU_INVALID_CONTEXT) {
+        dls_cuda_ask_memory(memory);
     }
-    if (pointer.error != GPU_OK) { /* what was not answered is not "no context" */
-        return dls_gpu_check(place, pointer.error, DLS_CALL_FIND, device_id, err);
+    if (memory->error != GPU_OK) { /* what was not answered is not "no context" */
+        return dls_gpu_check(place, memory->error, DLS_CALL_FIND, device_id, err);
     }
-    context = pointer.context; /* mutant: context of the memory */
+    context = (CUcontext)memory->owner; /* mutant: context of the memory */
     place->guessed = context == NULL;
     if (context == NULL) {
         /* Pools and virtual memory belong to no context. */
-        device_id = pointer.ordinal >= 0 ? pointer.ordinal : device_id;
+        device_id = memory->device >= 0 ? memory->device : device_id;
         context = current_context_of(device_id);
     }
     if (context == NULL) {
@@ -371,14 +387,13 @@ cuda_find(uint64_t stream, int device_id, const void *address, dls_place *place,
 /* If a pointer names no context, work on it may be unfinished in the current context
  * and in the primary one. */
 static int
-find_other(const dls_place *place, int device_id, const void *address, dls_place *other)
+find_other(const dls_place *place, int device_id, dls_memory *memory, dls_place *other)
 {
-    dls_cuda_pointer pointer;
     if (!place->guessed) {
         return 0;
     }
-    ask_pointer(address, &pointer);
-    device_id = pointer.ordinal >= 0 ? pointer.ordinal : device_id;
+    ask_once(memory);
+    device_id = memory->device >= 0 ? memory->device : device_id;
     CUcontext context = primary_context(device_id);
     if (context == context_of(place)) {
         context = current_context_of(device_id);
@@ -424,12 +439,6 @@ identity(const dls_place *place)
 }
 
 /* --- memory and copies (S18, S19) ------------------------------------------ */
-
-static CUdeviceptr
-on_device(const void *address)
-{
-    return (CUdeviceptr)(uintptr_t)address;
-}
 
 static int
 cuda_copy(const dls_place *DLS_UNUSED(place), void *dst, const void *src, size_t bytes,

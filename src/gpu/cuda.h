@@ -1,10 +1,11 @@
-/* The CUDA driver: found at first need (S16), and its answers about an address.
+/* The CUDA driver: found at first need (S16), and its answers about memory.
  *
  * Syncs and copies use it through dls_cuda_driver in gpu/pointer.h.  All functions may
  * block and are called without the GIL; none needs it. */
 #pragma once
 
 #include "core/base.h"
+#include "core/sync_words.h"
 
 /* Start the driver.  DLS_OK, or DLS_EBUFFER with the missing thing in *err (S24): no
  * library, the toolkit's stub, no device (remembered, for it costs 10 ms each time),
@@ -26,17 +27,7 @@ int dls_cuda_system_memory_device(void);
 /* The number of the current device; 0 where none is current.  The driver was loaded. */
 int dls_cuda_current_device(void);
 
-/* The driver's answer about an address.  type 0: it has no answer. */
-typedef struct {
-    void *context; /* a CUcontext; NULL: unknown, or the memory belongs to no context */
-    int type;      /* CU_TYPE_HOST, CU_TYPE_DEVICE, 0 */
-    int ordinal;   /* device, -1 unknown */
-    bool managed;
-    int error; /* with which the driver failed; GPU_OK: it answered, if only that it
-                * knows no such pointer */
-} dls_cuda_pointer;
-
-/* Ask the driver, which was loaded; where no context is current, again inside each
- * device's own until it answers.  Never fails: members without an answer stay at
- * "unknown". */
-void dls_cuda_ask_pointer(const void *address, dls_cuda_pointer *out);
+/* Ask the driver, which was loaded, about memory; where no context is current, again
+ * inside each device's own until it answers.  Never fails: members without an answer
+ * stay at "unknown". */
+void dls_cuda_ask_memory(dls_memory *memory);

@@ -162,13 +162,13 @@ fetch_part(const copier *c, char *dst, const char *src, dls_traversal walk)
 }
 
 int
-dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *lost,
+dls_copy_stream(dl_device device, dls_memory *memory, uint64_t *stream, bool *lost,
                 dls_error *err)
 {
     const dls_driver *driver = dls_driver_of(device.device_type);
     dls_place place;
     dls_saved_device saved;
-    int code = driver->find(driver->legacy, device.device_id, address, &place, err);
+    int code = driver->find(driver->legacy, device.device_id, memory, &place, err);
     *lost = code != DLS_OK;
     if (code != DLS_OK || (code = driver->enter(&place, &saved, err)) != DLS_OK) {
         return code;
@@ -185,9 +185,10 @@ dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize, uint64_t 
     const char *src = (const char *)tensor->data + tensor->byte_offset;
     const dls_driver *driver = dls_driver_of(tensor->device.device_type);
     copier c = {.stream = stream, .err = err};
+    dls_memory memory = {.address = src};
     dls_traversal walk;
     dls_saved_device saved;
-    int code = driver->find(stream, -1, src, &c.place, err);
+    int code = driver->find(stream, -1, &memory, &c.place, err);
     if (code != DLS_OK || (code = driver->enter(&c.place, &saved, err)) != DLS_OK) {
         return code;
     }
@@ -614,9 +615,10 @@ dls_copy_from_device(const dls_copy_target *target, void *dst, const dl_tensor *
     const dls_driver *driver = dls_driver_of(tensor->device.device_type);
     device_copier c = {.target = target, .stream = stream, .err = err};
     dls_device_memory *block = NULL;
+    dls_memory memory = {.address = src};
     dls_traversal walk;
     dls_saved_device saved;
-    int code = driver->find(stream, tensor->device.device_id, src, &c.from, err);
+    int code = driver->find(stream, tensor->device.device_id, &memory, &c.from, err);
     bool here = code == DLS_OK && is_one_place(&c.from, &target->place);
     if (code == DLS_OK && stream != target->stream) {
         code = wait_for_target(&c); /* mutant: wait for new memory */

@@ -12,11 +12,11 @@
 #include "gpu/driver.h"
 
 /* The stream on which copies from this device are made.  The caller makes it wait for
- * the producer's unfinished work on the memory before it copies.  address: of the
- * memory, or NULL while only the export will tell it. DLS_OK with *stream, which stays
+ * the producer's unfinished work on the memory before it copies.  Its address is NULL
+ * while only the export will tell it.  DLS_OK with *stream, which stays
  * dlshim's; or a code with *err.  *lost says whether the reason is that the memory's
  * context was not found. */
-int dls_copy_stream(dl_device device, const void *address, uint64_t *stream, bool *lost,
+int dls_copy_stream(dl_device device, dls_memory *memory, uint64_t *stream, bool *lost,
                     dls_error *err);
 
 /* Copy a tensor that has elements, and that dls_tensor_scan has accepted, to dst,

@@ -11,6 +11,7 @@
 #include "abi/dlpack_abi.h"
 #include "abi/gpu_calls.h"
 #include "core/base.h"
+#include "core/sync_words.h"
 
 /* --- libraries, functions and forks --------------------------------------- */
 /* Finds shared libraries at run time and functions in them, and tells whether this
@@ -115,14 +116,14 @@ struct dls_driver {
     uint64_t legacy;  /* the handle of L */
 
     /* The place of work on `stream`; for the special handles up to 2 it is that of the
-     * memory at `address`, on device_id.  Starts the driver if it has to.  DLS_OK with
-     * *place, or a code with *err. */
-    int (*find)(uint64_t stream, int device_id, const void *address, dls_place *place,
+     * memory, which is asked for at most once, on device_id.  Starts the driver if it
+     * has to.  DLS_OK with *place, or a code with *err. */
+    int (*find)(uint64_t stream, int device_id, dls_memory *memory, dls_place *place,
                 dls_error *err);
     /* Find the second place in which work may be unfinished, if the place is guessed
      * (memory of pools, virtual memory).  1 with *other, or 0: there is none.  NULL:
      * there never is one. */
-    int (*find_other)(const dls_place *place, int device_id, const void *address,
+    int (*find_other)(const dls_place *place, int device_id, dls_memory *memory,
                       dls_place *other);
     /* The place of new memory on a device: that of `stream`, or for the special handles
      * up to 2 the current one if it is of the device, else the device's own, which CUDA

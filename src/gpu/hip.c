@@ -130,11 +130,11 @@ heard(const dls_hip_api *api, int result)
     return result;
 }
 
-/* --- pointers ------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------- */
 
 /* The enumeration of memory types changed with 6.0; the struct did not. */
 static bool
-ask_one(const dls_hip_api *api, int version, const void *address, dls_hip_pointer *out)
+ask_one(const dls_hip_api *api, int version, dls_memory *memory)
 {
     union {
         hipPointerAttribute_t attributes;
@@ -142,7 +142,7 @@ ask_one(const dls_hip_api *api, int version, const void *address, dls_hip_pointe
     } answer;
     memset(&answer, 0, sizeof answer);
     answer.attributes.device = -1;
-    if (heard(api, api->hipPointerGetAttributes(&answer.attributes, address))
+    if (heard(api, api->hipPointerGetAttributes(&answer.attributes, memory->address))
         != GPU_OK) {
         return false;
     }
@@ -151,17 +151,18 @@ ask_one(const dls_hip_api *api, int version, const void *address, dls_hip_pointe
     if (six && type == HIP_6_UNREGISTERED) {
         return false;
     }
-    *out = (dls_hip_pointer){.api = api,
-                             .device = answer.attributes.device,
-                             .on_host = type == (six ? HIP_6_HOST : HIP_5_HOST)};
+    memory->owner = (uintptr_t)api;
+    memory->device = answer.attributes.device;
+    memory->type = type == (six ? HIP_6_HOST : HIP_5_HOST) ? CU_TYPE_HOST
+                                                           : CU_TYPE_DEVICE;
     return true;
 }
 
 static bool
-ask_known(int known, const void *address, dls_hip_pointer *out)
+ask_known(int known, dls_memory *memory)
 {
     for (int i = 0; i < known; i++) {
-        if (ask_one(&runtimes[i].api, runtimes[i].version, address, out)) {
+        if (ask_one(&runtimes[i].api, runtimes[i].version, memory)) {
             return true;
         }
     }
@@ -169,15 +170,19 @@ ask_known(int known, const void *address, dls_hip_pointer *out)
 }
 
 void
-dls_hip_ask_pointer(const void *address, dls_hip_pointer *out)
+dls_hip_ask_memory(dls_memory *memory)
 {
-    *out = (dls_hip_pointer){.device = -1};
+    if (memory->asked == &dls_hip_driver) {
+        return;
+    }
+    *memory = (dls_memory){
+        .address = memory->address, .asked = &dls_hip_driver, .device = -1};
     if (dls_loader_is_child()) {
         return;
     }
     int known = atomic_load_explicit(&count, memory_order_acquire);
-    if (!ask_known(known, address, out)) {
-        ask_known(look_for_runtimes(), address, out);
+    if (!ask_known(known, memory)) {
+        ask_known(look_for_runtimes(), memory);
     }
 }
 
@@ -261,7 +266,7 @@ device_of_stream(const dls_hip_api *api, uint64_t stream)
 }
 
 static int
-hip_find(uint64_t stream, int device_id, const void *address, dls_place *place,
+hip_find(uint64_t stream, int device_id, dls_memory *memory, dls_place *place,
          dls_error *err)
 {
     int child = dls_hip_check_child(err);
@@ -273,16 +278,17 @@ hip_find(uint64_t stream, int device_id, const void *address, dls_place *place,
             err, DLS_ENODRIVER,
             "ROCm: no HIP runtime is in this process: import a library that brings it");
     }
-    dls_hip_pointer pointer = {.device = -1};
-    if (address != NULL) {
-        dls_hip_ask_pointer(address, &pointer);
-    }
-    if (address == NULL && atomic_load(&count) > 1) {
+    if (memory->address == NULL && atomic_load(&count) > 1) {
         return dls_fail(err, DLS_EBUFFER,
                         "ROCm: several HIP runtimes, and no address to ask them for");
     }
-    const dls_hip_api *api = pointer.api != NULL ? pointer.api : &runtimes[0].api;
-    int device = pointer.device >= 0 ? pointer.device : device_id;
+    const dls_hip_api *api = &runtimes[0].api;
+    int device = device_id;
+    if (memory->address != NULL) {
+        dls_hip_ask_memory(memory);
+        api = memory->owner != 0 ? (const dls_hip_api *)memory->owner : api;
+        device = memory->device >= 0 ? memory->device : device_id;
+    }
     int of_stream = device_of_stream(api, stream);
     device = of_stream >= 0 ? of_stream : device;
     int devices = 0;
@@ -374,7 +380,8 @@ hip_find_for_memory(uint64_t stream, int device_id, const void *source,
                     dls_place *place, dls_error *err)
 {
     int devices = 0;
-    int code = hip_find(dls_hip_driver.legacy, 0, source, place, err);
+    dls_memory memory = {.address = source};
+    int code = hip_find(dls_hip_driver.legacy, 0, &memory, place, err);
     if (code != DLS_OK) {
         return code;
     }

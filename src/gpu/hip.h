@@ -1,4 +1,4 @@
-/* The HIP runtimes that are mapped (S7), and their answers about an address.
+/* The HIP runtimes that are mapped (S7), and their answers about memory.
  *
  * Frameworks bring copies of their own, and another copy would not have their streams,
  * so dlshim loads none.  Syncs and copies use the runtimes through dls_hip_driver in
@@ -8,17 +8,11 @@
 #include "abi/dlpack_abi.h"
 #include "abi/gpu_calls.h"
 #include "core/base.h"
+#include "core/sync_words.h"
 
-/* The answer of a runtime about an address.  A plain value; the runtime is never
- * unloaded. */
-typedef struct {
-    const dls_hip_api *api; /* the runtime that has an answer; NULL: none has */
-    int device;             /* -1: unknown */
-    bool on_host;           /* pinned */
-} dls_hip_pointer;
-
-/* Ask every mapped runtime, up to the first that has the address.  Never fails. */
-void dls_hip_ask_pointer(const void *address, dls_hip_pointer *out);
+/* Ask every mapped runtime about memory, up to the first that knows the address, which
+ * becomes its owner; nothing is asked twice.  Never fails. */
+void dls_hip_ask_memory(dls_memory *memory);
 
 /* DLS_OK, or DLS_EBUFFER with *err: this is a forked child (S23). */
 int dls_hip_check_child(dls_error *err);

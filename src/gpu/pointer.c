@@ -1,5 +1,5 @@
-/* Finds out whose memory an address is.  Called by the reader of
- * __cuda_array_interface__, without the GIL; makes driver calls, keeps nothing. Tests:
+/* Finds out whose the memory at an address is.  Called by the reader of
+ * __cuda_array_interface__, without the GIL; makes driver calls, keeps nothing.  Tests:
  * tests/device/test_cuda_interface.py, tests/device/test_work_stream.py,
  * tests/device/test_fake_driver.py, tests/device/test_fake_hip.py. */
 #include "gpu/pointer.h"
@@ -21,20 +21,19 @@ dls_pointer_current_device(void)
 }
 
 int
-dls_pointer_device(const void *address, dl_device *device, dls_error *err)
+dls_pointer_device(dls_memory *memory, dl_device *device, dls_error *err)
 {
     if (dls_hip_is_mapped() && !dls_cuda_is_mapped()) {
-        dls_hip_pointer known;
         int child = dls_hip_check_child(err);
         if (child != DLS_OK) {
             return child;
         }
-        dls_hip_ask_pointer(address, &known);
-        if (known.api != NULL) {
+        dls_hip_ask_memory(memory);
+        if (memory->owner != 0) {
             /* HIP has no managed type in DLPack: such memory counts as the device's. */
-            bool unnumbered = known.on_host || known.device < 0;
-            *device = (dl_device){known.on_host ? dl_kDLROCMHost : dl_kDLROCM,
-                                  unnumbered ? 0 : known.device};
+            bool pinned = memory->type == CU_TYPE_HOST;
+            *device = (dl_device){pinned ? dl_kDLROCMHost : dl_kDLROCM,
+                                  pinned || memory->device < 0 ? 0 : memory->device};
             return DLS_OK;
         }
     }
@@ -42,18 +41,17 @@ dls_pointer_device(const void *address, dl_device *device, dls_error *err)
     if (code != DLS_OK) {
         return code;
     }
-    dls_cuda_pointer found;
-    dls_cuda_ask_pointer(address, &found);
-    *device = (dl_device){dl_kDLCUDA, found.ordinal};
-    if (found.type == 0) {
+    dls_cuda_ask_memory(memory);
+    *device = (dl_device){dl_kDLCUDA, memory->device};
+    if (memory->type == 0) {
         int reaches = dls_cuda_system_memory_device();
         *device = (dl_device){reaches >= 0 ? dl_kDLCUDA : 0, reaches};
     }
     /* Before the host: the driver may call managed memory so while it lies there. */
-    else if (found.managed) {
+    else if (memory->managed) {
         device->device_type = dl_kDLCUDAManaged;
     }
-    else if (found.type == CU_TYPE_HOST) {
+    else if (memory->type == CU_TYPE_HOST) {
         *device = (dl_device){dl_kDLCUDAHost, 0};
     }
     return DLS_OK;
@@ -75,28 +73,27 @@ true_label(dl_device said, dl_device found)
 
 /* Ask the driver in use that the label speaks of.  false: there is none. */
 static bool
-ask_driver(const void *address, dl_device said, dl_device *found)
+ask_driver(dls_memory *memory, dl_device said, dl_device *found)
 {
     dls_error err;
-    dls_hip_pointer known;
     if (said.device_type != dl_kDLROCM) {
         return dls_cuda_is_mapped()
-               && dls_pointer_device(address, found, &err) == DLS_OK;
+               && dls_pointer_device(memory, found, &err) == DLS_OK;
     }
     if (!dls_hip_is_mapped()) {
         return false;
     }
-    dls_hip_ask_pointer(address, &known);
-    bool host = known.api == NULL || known.on_host;
-    *found = (dl_device){host ? dl_kDLROCMHost : dl_kDLROCM, known.device};
+    dls_hip_ask_memory(memory);
+    bool host = memory->owner == 0 || memory->type == CU_TYPE_HOST;
+    *found = (dl_device){host ? dl_kDLROCMHost : dl_kDLROCM, memory->device};
     return true;
 }
 
 bool
-dls_pointer_mend_label(const void *address, dl_device *device)
+dls_pointer_mend_label(dls_memory *memory, dl_device *device)
 {
     dl_device found, said = *device;
-    if (!ask_driver(address, said, &found)) {
+    if (!ask_driver(memory, said, &found)) {
         return false;
     }
     *device = true_label(said, found); /* mutant: true label */

@@ -3,14 +3,16 @@
  *
  * Used for protocols whose producers give an address without a device, as
  * __cuda_array_interface__ does.  torch and CuPy offer that protocol on ROCm too, so
- * both vendors are asked.  All functions may block and are called without the GIL. */
+ * both vendors are asked.  What a driver has answered stays in the dls_memory, so that
+ * the rest of the exchange need not ask it again.  All functions may block and are
+ * called without the GIL. */
 #pragma once
 
 #include "abi/dlpack_abi.h"
 #include "core/base.h"
 #include "gpu/driver.h"
 
-/* The device of the memory at `address`.  A HIP runtime is asked where one is mapped
+/* The device of the memory.  A HIP runtime is asked where one is mapped
  * and no CUDA driver is; else the CUDA driver, which is started if it has to be.
  *
  * DLS_OK with *device, in one of three forms:
@@ -19,12 +21,12 @@
  *   3. 0 as the type: the driver knows no memory at this address, and kernels of the
  *      current device do not reach the system's.
  * Or DLS_EBUFFER with *err, and *device as it was: no driver can be asked. */
-int dls_pointer_device(const void *address, dl_device *device, dls_error *err);
+int dls_pointer_device(dls_memory *memory, dl_device *device, dls_error *err);
 
 /* Is the label `*device` of CUDA or ROCm memory wrong, as far as the driver in use can
  * tell?  true: *device is now right, kDLCPU where the memory is the host's.  false: it
  * is as it was; also where no driver is in use. */
-bool dls_pointer_mend_label(const void *address, dl_device *device);
+bool dls_pointer_mend_label(dls_memory *memory, dl_device *device);
 
 /* kDLROCM where only a HIP runtime is mapped, else kDLCUDA: for arrays without
  * elements, which have no address to ask about.  No driver is called. */

@@ -149,6 +149,7 @@ typedef struct {
     const dls_driver *driver;
     const dls_sync_job *job;
     uint64_t p;        /* the stream, or the event */
+    dls_memory memory; /* the job's */
     dls_place place_p; /* of P, or of the memory where P has no handle of its own */
     dls_place place_s;
     dls_error *err;
@@ -318,7 +319,7 @@ do_other_place(const sync_run *run, dls_action action)
     dls_saved_device saved;
     if (run->driver->find_other == NULL
         || !run->driver->find_other(&run->place_p, run->job->device.device_id,
-                                    run->job->address, &other.place_p)) {
+                                    &other.memory, &other.place_p)) {
         return DLS_OK;
     }
     if (run->driver->enter(&other.place_p, &saved, run->err) != DLS_OK) {
@@ -371,11 +372,11 @@ find_places(sync_run *run, uint64_t p)
 {
     const dls_sync_job *job = run->job;
     int id = job->device.device_id;
-    int code = run->driver->find(p, id, job->address, &run->place_p, run->err);
+    int code = run->driver->find(p, id, &run->memory, &run->place_p, run->err);
     run->place_s = run->place_p;
     bool own = job->has_s && job->s <= 2 && p > 2; /* mutant: context of S */
     if (code == DLS_OK && own) {
-        code = run->driver->find(job->s, id, job->address, &run->place_s, run->err);
+        code = run->driver->find(job->s, id, &run->memory, &run->place_s, run->err);
     }
     return code;
 }
@@ -406,6 +407,7 @@ dls_sync_run(const dls_sync_job *job, dls_error *err)
     sync_run run = {.driver = dls_driver_of(job->device.device_type),
                     .job = job,
                     .p = p.handle,
+                    .memory = job->memory,
                     .err = err};
     /* An unknown P is looked for where the memory lies, as L is.  An event may be
      * waited for anywhere. */
@@ -432,11 +434,13 @@ bool
 dls_sync_run_sees_capture(dl_device device, dls_producer_stream p)
 {
     const dls_driver *driver = dls_driver_of(device.device_type);
+    dls_memory unknown = {.address = NULL};
     dls_place place;
     dls_error err;
     dls_saved_device saved;
     if (!driver->in_use()
-        || driver->find(driver->legacy, device.device_id, NULL, &place, &err) != DLS_OK
+        || driver->find(driver->legacy, device.device_id, &unknown, &place, &err)
+               != DLS_OK
         || driver->enter(&place, &saved, &err) != DLS_OK) {
         return false;
     }
@@ -453,7 +457,7 @@ dls_sync_run_can_guard(dls_sync_job *job, dls_error *err)
 {
     const dls_driver *driver = dls_driver_of(job->device.device_type);
     dls_place place;
-    int code = driver->find(driver->legacy, job->device.device_id, job->address, &place,
+    int code = driver->find(driver->legacy, job->device.device_id, &job->memory, &place,
                             err);
     if (code == DLS_OK && !place.records_device) {
         code = dls_fail(

@@ -53,7 +53,7 @@ bool dls_sync_run_sees_capture(dl_device device, dls_producer_stream p);
 
 /* on_release="guard" (S22): can the device wait, at release, for the work that a
  * consumer still runs there?  Fills in the place_* fields of *job, whose device and
- * address are set.  DLS_OK, or DLS_EBUFFER with *err. */
+ * memory are set.  DLS_OK, or DLS_EBUFFER with *err. */
 int dls_sync_run_can_guard(dls_sync_job *job, dls_error *err);
 
 /* Make all that is given to the place later wait for all that it has been given so far;

@@ -282,8 +282,9 @@ true_device(PyObject *module, PyObject *args)
         return NULL;
     }
     dl_device device = {type, id};
+    dls_memory memory = {.address = (const void *)(uintptr_t)address};
     Py_BEGIN_ALLOW_THREADS
-    dls_pointer_mend_label((const void *)(uintptr_t)address, &device);
+    dls_pointer_mend_label(&memory, &device);
     Py_END_ALLOW_THREADS
     return dls_device_pair(dls_state_of(module), device);
 }

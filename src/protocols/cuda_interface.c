@@ -111,12 +111,12 @@ ask_object(dls_state *state, PyObject *obj, int *ordinal)
 static int
 find_device(const dls_reading *reading)
 {
-    const void *address = reading->acquired->tensor.data;
+    dls_memory *memory = dls_acquired_memory(reading->acquired);
     dl_device *device = &reading->acquired->tensor.device;
     dls_error err;
     int code, ordinal;
     Py_BEGIN_ALLOW_THREADS
-    code = dls_pointer_device(address, device, &err);
+    code = dls_pointer_device(memory, device, &err);
     Py_END_ALLOW_THREADS
     if (code == DLS_ENODRIVER) {
         return dls_refuse(reading->state, DLS_EOPTION, reading->obj,
@@ -132,7 +132,7 @@ find_device(const dls_reading *reading)
             reading,
             "the CUDA driver knows no memory at its address %p: it is no CUDA memory, "
             "or it has been freed (assume_device= says where other memory lies)",
-            address);
+            memory->address);
     }
     if (device->device_id >= 0) {
         return 0;

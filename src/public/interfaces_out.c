@@ -125,7 +125,7 @@ order_into_legacy(PyObject *self, dls_tensor *data)
         .policy = DLS_UNKNOWN_AUTO,
         .has_s = true,
         .device = data->tensor.device,
-        .address = dls_tensor_address(data),
+        .memory.address = dls_tensor_address(data),
     };
     if (dls_sync_run_job(data->state, self, &job) < 0) {
         return -1;
@@ -143,7 +143,7 @@ wait_for_cuda(PyObject *self, const dls_tensor *data)
         .p = dls_tensor_ready_stream(data),
         .policy = DLS_UNKNOWN_AUTO,
         .device = data->tensor.device,
-        .address = dls_tensor_address(data),
+        .memory.address = dls_tensor_address(data),
     };
     return dls_sync_run_job(data->state, self, &job);
 }

@@ -115,13 +115,16 @@ adapt_s(dls_sync *sync)
     }
 }
 
-/* Find dlshim's own stream for this device: 0, or -1 with sync->copy_error. */
+/* Find dlshim's own stream for this device: 0, or -1 with sync->copy_error.  memory:
+ * NULL while only the export will tell it. */
 static int
-find_own_stream(dls_sync *sync, const void *address, uint64_t *stream)
+find_own_stream(dls_sync *sync, dls_memory *memory, uint64_t *stream)
 {
+    dls_memory unknown = {.address = NULL};
     int code;
+    memory = memory != NULL ? memory : &unknown;
     Py_BEGIN_ALLOW_THREADS
-    code = dls_copy_stream(sync->from.device, address, stream, &sync->place_is_unknown,
+    code = dls_copy_stream(sync->from.device, memory, stream, &sync->place_is_unknown,
                            &sync->copy_error);
     Py_END_ALLOW_THREADS
     return code == DLS_OK ? 0 : -1;
@@ -130,10 +133,10 @@ find_own_stream(dls_sync *sync, const void *address, uint64_t *stream)
 /* Find the stream for copies from this device (S18).  Without success copy.kind stays
  * COPY_NONE, and copy_error says why. */
 static void
-find_copy_stream(dls_sync *sync, const void *address)
+find_copy_stream(dls_sync *sync, dls_memory *memory)
 {
     uint64_t stream = 0;
-    if (find_own_stream(sync, address, &stream) == 0) {
+    if (find_own_stream(sync, memory, &stream) == 0) {
         sync->copy = (dls_copy_place){DLS_COPY_ON, stream};
     }
 }
@@ -187,7 +190,7 @@ passed_value(dls_sync *sync)
 /* Find the stream that PASS_OWN passes.  On oneAPI a queue; else a stream, and 0 if the
  * context is not known yet: then -1 is passed, see dls_sync_finish.  0, or -1. */
 static int
-find_own(dls_sync *sync, const void *address)
+find_own(dls_sync *sync, dls_memory *memory)
 {
     const dls_sync_source *from = &sync->from;
     if (from->family == DLS_FAMILY_ONEAPI) {
@@ -196,13 +199,13 @@ find_own(dls_sync *sync, const void *address)
         return sync->own_queue != NULL ? 0 : -1;
     }
     if (!sync->is_empty) {
-        find_own_stream(sync, address, &sync->own);
+        find_own_stream(sync, memory, &sync->own);
     }
     return 0;
 }
 
 int
-dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_kind kind,
+dls_sync_begin(const dls_sync_source *from, dls_memory *memory, dls_producer_kind kind,
                dls_sync *sync)
 {
     assert(from->state != NULL && from->source != NULL && from->request != NULL);
@@ -221,7 +224,7 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
         sync->place_is_unknown = true; /* it was not looked for (S10) */
     }
     else if (sync->on_copy_stream) {
-        find_copy_stream(sync, address);
+        find_copy_stream(sync, memory);
     }
     adapt_s(sync);
     if (waits_by_library(sync)) {
@@ -236,7 +239,7 @@ dls_sync_begin(const dls_sync_source *from, const void *address, dls_producer_ki
     if (rule.argument == DLS_OMIT) {
         return 0;
     }
-    if (rule.argument == DLS_PASS_OWN && find_own(sync, address) < 0) {
+    if (rule.argument == DLS_PASS_OWN && find_own(sync, memory) < 0) {
         return -1;
     }
     sync->passed = passed_value(sync);
@@ -335,15 +338,6 @@ dls_sync_raise_no_minus_one(dls_state *state, PyObject *source)
 
 /* --- after the call ------------------------------------------------------- */
 
-/* A number for the driver.  The struct was not checked yet: its offset may be a lie,
- * and beside a handle it is no part of an address, so no pointer is computed. */
-static const void *
-address_of(const dls_acquired *acquired)
-{
-    return (const void *)((uintptr_t)acquired->tensor.data
-                          + (uintptr_t)acquired->tensor.byte_offset);
-}
-
 /* Has it no elements?  A struct that lies about itself counts as empty: it is refused
  * later, before anybody reads the memory (T11). */
 bool
@@ -360,10 +354,10 @@ dls_sync_is_empty(const dl_tensor *tensor)
  * memory's address tells the context (a program of the driver API).  0, or -1 with the
  * reason as the exception. */
 static int
-find_copy_stream_again(dls_sync *sync, const dls_acquired *acquired)
+find_copy_stream_again(dls_sync *sync, dls_acquired *acquired)
 {
     if (sync->place_is_unknown) {
-        find_copy_stream(sync, address_of(acquired));
+        find_copy_stream(sync, dls_acquired_memory(acquired));
     }
     if (sync->copy.kind == DLS_COPY_NONE) {
         return dls_refuse_error(sync->from.state, sync->from.source, &sync->copy_error);
@@ -374,7 +368,7 @@ find_copy_stream_again(dls_sync *sync, const dls_acquired *acquired)
 
 static dls_sync_job
 make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
-         const dls_acquired *acquired)
+         dls_acquired *acquired)
 {
     dls_family family = sync->from.family;
     bool rocm = sync->from.streams == DLS_FAMILY_ROCM;
@@ -389,7 +383,7 @@ make_job(const dls_sync *sync, dls_task task, dls_producer_stream p,
         .said_ready = dls_stream_is_minus_one(sync->from.request->streams.consumer),
         .policy = sync->from.request->streams.unknown,
         .device = sync->from.device,
-        .address = address_of(acquired),
+        .memory = *dls_acquired_memory(acquired),
     };
 }
 
@@ -641,7 +635,7 @@ dls_sync_acquired(const dls_sync_source *from, dls_producer_kind kind,
         acquired->copy = (dls_copy_place){.kind = DLS_COPY_NOTHING};
         return 0;
     }
-    int result = dls_sync_begin(&here, address_of(acquired), kind, &sync);
+    int result = dls_sync_begin(&here, dls_acquired_memory(acquired), kind, &sync);
     if (result == 0) {
         result = dls_sync_finish(&sync, kind, p, acquired);
     }
@@ -782,13 +776,13 @@ dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_stre
         .said_ready = minus_one,
         .policy = x->request.streams.unknown,
         .device = tensor->device,
-        .address = (const char *)tensor->data + tensor->byte_offset,
+        .memory.address = (const char *)tensor->data + tensor->byte_offset,
     };
     return dls_sync_run_job(x->state, x->source, &job); /* mutant: work before a copy */
 }
 
 int
-dls_copy_wait(const dls_exchange *x)
+dls_copy_wait(dls_exchange *x)
 {
     dl_device device = x->acquired.sync_device;
     if (device.device_type == 0
@@ -807,7 +801,7 @@ dls_copy_wait(const dls_exchange *x)
         .said_ready = true,
         .policy = x->request.streams.unknown,
         .device = device,
-        .address = address_of(&x->acquired),
+        .memory = *dls_acquired_memory(&x->acquired),
     };
     /* mutant: work before a copy by the host */
     return dls_sync_run_job(x->state, x->source, &job);

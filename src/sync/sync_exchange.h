@@ -37,11 +37,11 @@ typedef struct {
 int dls_consumer_stream_read(dls_state *state, const dls_request *request,
                              dls_stream *out);
 
-/* Before the call: decide the value that a producer of this kind is passed.  address:
- * of the memory; NULL if only the export will tell it.  0, or -1 with TypeError or
+/* Before the call: decide the value that a producer of this kind is passed.  memory:
+ * NULL if only the export will tell it.  0, or -1 with TypeError or
  * ValueError, because S is no stream of from->device (S1).  In both cases dls_sync_end
  * must follow. */
-int dls_sync_begin(const dls_sync_source *from, const void *address,
+int dls_sync_begin(const dls_sync_source *from, dls_memory *memory,
                    dls_producer_kind kind, dls_sync *sync);
 void dls_sync_end(dls_sync *sync);
 
@@ -110,4 +110,4 @@ int dls_copy_sync(const dls_exchange *x, const dl_tensor *tensor, uint64_t copy_
 
 /* As dls_copy_sync, where the host copies: it waits.  It has waited already unless the
  * consumer passed -1, which speaks of its own stream and not of the copy's (S10). */
-int dls_copy_wait(const dls_exchange *x);
+int dls_copy_wait(dls_exchange *x);

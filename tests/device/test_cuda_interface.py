@@ -245,6 +245,31 @@ def check_a_known_stream_that_is_the_consumers_costs_nothing(drv: Any) -> None:
         assert not set(drv.calls()) - questions(drv), kind
 
 
+def check_the_driver_is_asked_about_an_address_once(drv: Any) -> None:
+    """What it says is kept for the rest of the exchange: for the sync, also where the memory is of
+    no context, and for the stream on which it is copied."""
+    vendor = vendors.of(drv)
+    s = stream_of(drv, "non-blocking", "S")
+    kinds = ("device",) if vendor.is_hip else ("device", "pool", "managed")
+    takes: dict[str, Callable[[Any], Any]] = {
+        "a capsule": lambda x: taken(dlshim.upgrade(x), stream=s),
+        "no stream": lambda x: taken(dlshim.upgrade(x)),
+        "to_capsule": lambda x: caps.take(dlshim.to_capsule(x)).release(),
+        "a Tensor": dlshim.from_dlpack,
+    }
+    if not vendor.is_hip:
+        takes["the host"] = lambda x: dlshim.from_dlpack(x, device="cpu")
+    for kind in kinds:
+        for named in (None, *STREAMS):
+            p = stream_of(drv, named, "P") if named else None
+            x = CudaOnly(address=drv.alloc(SIZE, 0, kind), version=3 if named else 2, stream=p or 1)
+            for how, take in takes.items():
+                take(x)
+                drv.clear_log()
+                take(x)
+                assert drv.calls().count(vendor.pointer) == 1, (kind, named, how)
+
+
 def check_stream_0_with_a_cure(drv: Any) -> None:
     p, s = stream_of(drv, "non-blocking", "P"), stream_of(drv, "non-blocking", "S")
     memory = drv.alloc(SIZE)
