@@ -509,13 +509,14 @@ def instructions(s: nox.Session) -> None:
         s.run("python", "benchmarks/instructions.py", *words[1:])
         return
     pins = environments.load()["newest"].pins
-    install(s, *(f"{name}=={pins[name]}" for name in ("numpy", "apache-tvm-ffi")), "nanobind")
-    own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade|by hand)$|^legacy to numpy .* bare$"
+    libraries = ("numpy", "pyarrow", "apache-tvm-ffi")
+    install(s, *(f"{name}=={pins[name]}" for name in libraries), "nanobind")
+    own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade|by hand)$"
+    own += "|^(legacy|standard class|pyarrow) to numpy .* bare$"
     own += r"|^.*, \d+\.\d+ \| bare$"
     own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
-    groups = (
-        "calls,pieces,dimensions,tables,journeys,copies,consumes,older,refusals,kernels,releases"
-    )
+    groups = "calls,pieces,dimensions,tables,journeys,copies,consumes,older,refusals,kernels"
+    groups += ",releases,raw_capsules,off_host,first_meetings"
     for version in OLD_NUMPYS:
         folder = Path(s.virtualenv.location, f"numpy-{version}")
         if not folder.is_dir():

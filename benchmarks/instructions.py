@@ -198,7 +198,7 @@ def judged(rules: list[dict[str, Any]], usual: str, cost: Cost) -> list[Judged]:
         own, base = (cost.get(f"{case} | {way}") for way in ("dlshim", rule.get("over", usual)))
         if own is not None and base is not None:
             limit = rule["at_most"] * base if "at_most" in rule else rule.get("budget", 0)
-            limit += (base if "over" in rule else 0) + extra(rule, cost)
+            limit += (base if {"over", "budget"} <= rule.keys() else 0) + extra(rule, cost)
             rows.append(Judged(rule, own, base, limit))
     return rows
 
@@ -210,6 +210,8 @@ def step_rows(steps: list[Judged], cost: Cost) -> list[report.Row]:
         ratios = (f"{x / floor:.2f}" if floor and x else "-" for x in (row.own, row.limit))
         budget = f"{row.rule['over']} + " if row.added else ""
         budget += str(row.rule.get("budget", "-")) + (" + bit" if "plus" in row.rule else "")
+        if "at_most" in row.rule:
+            budget = f"{row.rule['at_most']} of {row.rule['over']}"
         least, limit = (f"{x:.0f}" if x else "-" for x in (floor, row.limit))
         rows.append((row.case, least, budget, limit, f"{row.own:.0f}", *ratios, row.verdict))
     return rows

@@ -96,6 +96,28 @@ class Instance:
         return (1, 0)
 
 
+class Standard:
+    """A class of Python with the keywords of the array API standard, around an array."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        return self.inner.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.inner.__dlpack_device__()
+
+
 class Proxy:
     """It has what it holds has, and looking is slow: pint's quantities, dask's futures."""
 
@@ -161,6 +183,11 @@ def below(x: Any, *, asks: bool) -> Any:
     return made
 
 
+def strangers(x: Any, count: int) -> Iterator[Any]:
+    """Objects around this one, each of a class of its own that nobody has met."""
+    return iter([type("Stranger", (PyLegacy,), {})(x) for _ in range(count)])
+
+
 _HELD: list[Any] = []
 
 
@@ -188,6 +215,10 @@ PRODUCERS = {
     # Held from C++ too (here by an export): torch then saves work on each export.
     "torch held": "held(torch.ones(8, 8))",
     "instance": "Instance(floor.Modern())",
+    "standard class": "Standard(np.arange(64, dtype='f4').reshape(8, 8))",
+    "pyarrow": "pa.array(np.arange(64, dtype='f4'))",
+    "modern CUDA": "floor.ModernDevice(2, 2)",
+    "legacy CUDA": "floor.LegacyDevice(2, 2)",
     "proxy": "Proxy(floor.Modern())",
     "torch subclass": "subclass(torch.ones(8, 8))",
     "jax": "jax.numpy.ones((8, 8), 'float32').block_until_ready()",
@@ -247,9 +278,12 @@ class Operation:
 JOURNEYS = {
     "numpy": (
         *("legacy", "pylegacy", "noargs", "modern", "instance", "proxy", "torch subclass"),
-        *("numpy", "numpy view", "torch", "jax"),
+        *("numpy", "numpy view", "torch", "jax", "standard class", "pyarrow"),
     ),
-    "torch": ("legacy", "modern", "torch subclass", "numpy", "numpy view", "torch", "jax"),
+    "torch": (
+        *("legacy", "modern", "torch subclass", "numpy", "numpy view", "torch", "jax"),
+        "standard class",
+    ),
     "nanobind": ("legacy", "modern", "torch"),
     "cuda.core": ("legacy", "numpy", "torch"),
     "tvm-ffi call": ("legacy", "numpy", "torch"),
@@ -265,6 +299,69 @@ def journeys() -> Iterator[Operation]:
                 if way != "floor table" or producer == "torch":
                     statement = CONSUMERS[consumer].format(adapter.format("x"))
                     yield Operation(case, way, setup, statement, "bare")
+
+
+UPGRADED = "dlshim.upgrade(x)"
+AS_CAPSULE = {
+    "upgrade": f"{UPGRADED}.__dlpack__(max_version=version)",
+    "dlshim": "dlshim.to_capsule(x, max_version=version)",
+}
+
+
+def raw_capsules() -> Iterator[Operation]:
+    """to_capsule, beside the same by a Producer, and as a road into torch."""
+    for producer in ("legacy", "pylegacy", "numpy", "numpy view", "torch", "pyarrow"):
+        for way, statement in AS_CAPSULE.items():
+            case, setup = f"to_capsule, {producer}", f"x = {PRODUCERS[producer]}"
+            yield Operation(case, way, setup, statement, "upgrade")
+    for producer in ("numpy", "torch"):
+        into = {"bare": "x", "upgrade": "dlshim.upgrade(x)", "dlshim": "dlshim.to_capsule(x)"}
+        for way, given in into.items():
+            case, setup = f"{producer} to torch by a capsule", f"x = {PRODUCERS[producer]}"
+            yield Operation(case, way, setup, f"torch.from_dlpack({given})", "bare")
+
+
+# Memory of a device, of which only the label is true.  With stream -1 no driver is called, so what
+# is counted is dlshim's.  Producer, what is done, {way: statement}.
+OFF_HOST = (
+    *(
+        (producer, "to a capsule", {"direct": asked.format("x"), "dlshim": asked.format(UPGRADED)})
+        for producer, asked in (
+            ("modern CUDA", "{}.__dlpack__(stream=-1, max_version=version)"),
+            ("legacy CUDA", "{}.__dlpack__(stream=-1)"),
+        )
+    ),
+    (
+        *("modern CUDA", "to from_dlpack"),
+        {
+            "direct": "x.__dlpack__(stream=-1, max_version=version)",
+            "dlshim": "dlshim.from_dlpack(x, stream=-1)",
+        },
+    ),
+    (
+        *("modern CUDA", "its device"),
+        {"direct": "x.__dlpack_device__()", "dlshim": f"{UPGRADED}.__dlpack_device__()"},
+    ),
+)
+
+
+def off_host() -> Iterator[Operation]:
+    for producer, done, ways in OFF_HOST:
+        for way, statement in ways.items():
+            case, setup = f"{producer}, {done}", f"x = {PRODUCERS[producer]}"
+            yield Operation(case, way, setup, statement, "direct")
+
+
+def first_meetings() -> Iterator[Operation]:
+    """An object of a class that was never met: as many classes as a count has loops, and more."""
+    asked = {
+        "from_dlpack": "dlshim.from_dlpack(kinds.__next__())",
+        "upgrade": "dlshim.upgrade(kinds.__next__())",
+    }
+    for name, statement in asked.items():
+        for way, each in {"direct": "kinds.__next__().__dlpack__()", "dlshim": statement}.items():
+            setup = "x = floor.Legacy(); kinds = strangers(x, 3000)"
+            yield Operation(f"first meeting by {name}", way, setup, each, "direct")
 
 
 def numpy_release() -> str:
@@ -628,10 +725,13 @@ GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
         *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, authored, older),
-        *(refusals, kernels, arguments, releases),
+        *(refusals, kernels, arguments, releases, raw_capsules, off_host, first_meetings),
     )
 }
-DEFAULT_GROUPS = ("calls", "pieces", "journeys", "dimensions", "older", "refusals")
+DEFAULT_GROUPS = (
+    *("calls", "pieces", "journeys", "dimensions", "older", "refusals"),
+    *("raw_capsules", "off_host", "first_meetings"),
+)
 
 # ---- choosing and showing -----------------------------------------------------------------
 
@@ -692,8 +792,8 @@ class Namespace(dict):
     """Names for setups and statements; a library is imported when first needed."""
 
     def __init__(self) -> None:
-        classes = (PyLegacy, Instance, Proxy, Nothing)
-        functions = (held, met, decorated, below, offering, subclass, refused)
+        classes = (PyLegacy, Instance, Standard, Proxy, Nothing)
+        functions = (held, met, decorated, below, offering, subclass, refused, strangers)
         super().__init__({each.__name__: each for each in (*classes, *functions)})
         self.update(version=(1, 3), _repeat=_repeat)
 

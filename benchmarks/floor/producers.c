@@ -7,6 +7,7 @@
 /* The memory of one array and the dimensions that all its exports share. */
 typedef struct {
     atomic_long holders;
+    dl_device device;
     int32_t ndim;
     int64_t shape[FLOOR_MAX_NDIM];
     int64_t strides[FLOOR_MAX_NDIM];
@@ -17,6 +18,7 @@ typedef struct {
     PyObject ob_base;
     floor_state *state;
     floor_block *block;
+    PyObject *device; /* the pair that it answers */
 } floor_producer;
 
 static void block_drop(floor_block *block)
@@ -26,10 +28,11 @@ static void block_drop(floor_block *block)
     }
 }
 
-static floor_block *block_new(int ndim)
+static floor_block *block_new(int ndim, int device_type)
 {
     floor_block *block = floor_get(sizeof *block);
     atomic_init(&block->holders, 1);
+    block->device = (dl_device){device_type, 0};
     block->ndim = ndim;
     int64_t stride = 1;
     for (int i = ndim - 1; i >= 0; i--) {
@@ -58,7 +61,7 @@ static void versioned_delete(dl_managed_tensor_versioned *self)
 static void fill(dl_tensor *tensor, floor_block *block)
 {
     tensor->data = block->data;
-    tensor->device = (dl_device){dl_kDLCPU, 0};
+    tensor->device = block->device;
     tensor->ndim = block->ndim;
     tensor->dtype = (dl_dtype){dl_kDLFloat, 32, 1};
     tensor->shape = block->shape;
@@ -144,7 +147,7 @@ static PyObject *modern_dlpack(PyObject *op, PyObject *const *args, Py_ssize_t n
 static PyObject *producer_device(PyObject *op, PyObject *unused)
 {
     (void)unused;
-    PyObject *device = ((floor_producer *)op)->state->cpu_device;
+    PyObject *device = ((floor_producer *)op)->device;
     Py_INCREF(device);
     return device;
 }
@@ -153,16 +156,19 @@ static void producer_dealloc(PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
     block_drop(((floor_producer *)op)->block);
+    Py_DECREF(((floor_producer *)op)->device);
     PyObject_Free(op);
     Py_DECREF(type);
 }
 
-/* Legacy(ndim=2) and so on. */
+/* Legacy(ndim=2, device_type=1) and so on.  The memory is the host's, whatever the label says: nobody
+ * reads it.  What dlshim learns of a type off the host counts for all its objects, so LegacyDevice and
+ * ModernDevice are types of their own. */
 static PyObject *producer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    int ndim = 2;
+    int ndim = 2, device_type = dl_kDLCPU;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "|i", &ndim)) {
+    if (!PyArg_ParseTuple(args, "|ii", &ndim, &device_type)) {
         return NULL;
     }
     if (ndim < 0 || ndim > FLOOR_MAX_NDIM) {
@@ -172,7 +178,9 @@ static PyObject *producer_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     floor_producer *self = PyObject_New(floor_producer, type);
     if (self != NULL) {
         self->state = PyType_GetModuleState(type);
-        self->block = block_new(ndim);
+        self->block = block_new(ndim, device_type);
+        self->device = device_type == dl_kDLCPU ? Py_NewRef(self->state->cpu_device)
+                                                : Py_BuildValue("(ii)", device_type, 0);
     }
     return (PyObject *)self;
 }
@@ -232,6 +240,8 @@ int floor_add_producers(PyObject *module)
     return add_type(module, "dls_floor.Legacy", legacy_methods) != NULL &&
                    add_type(module, "dls_floor.NoArgs", noargs_methods) != NULL &&
                    add_type(module, "dls_floor.Modern", modern_methods) != NULL &&
+                   add_type(module, "dls_floor.LegacyDevice", legacy_methods) != NULL &&
+                   add_type(module, "dls_floor.ModernDevice", modern_methods) != NULL &&
                    (modernx = add_type(module, "dls_floor.ModernX", modern_methods)) != NULL
                ? floor_set_table(modernx, &producer_table)
                : -1;
