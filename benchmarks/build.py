@@ -1,4 +1,4 @@
-"""Builds the floor probes, the peer with dlshim.h and, where nanobind is installed, its peer.
+"""Builds the floor probes, what uses dlshim.h and dlshim.hpp, and the peer with nanobind.
 
 The other scripts call :func:`ensure`, which builds what is missing or older than its sources.
 """
@@ -57,6 +57,9 @@ def ensure() -> None:
         include, peer = shim / "include", [HERE / "header_peer.c"]
         header = (include / "dlshim.h",)
         compile_module("dls_header.abi3.so", f"{c} {C}", peer, (include,), header)
+        headers = (*header, include / "dlshim.hpp")
+        elements = [HERE / "elements.cpp"]
+        compile_module("dls_elements.abi3.so", f"{cxx} {CXX}", elements, (include,), headers)
     if root := folder_of("nanobind"):
         sources = [HERE / "nanobind_peer.cpp", root / "src" / "nb_combined.cpp"]
         includes = (root / "include", root / "ext" / "robin_map" / "include", root / "src")

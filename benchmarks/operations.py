@@ -33,6 +33,7 @@ NAMES = {
     "floor": Name("dls_floor", "", "import dls_floor as floor"),
     "dlshim": Name("dlshim", "", "import dlshim"),
     "header": Name("dls_header", "", "import dls_header as header"),
+    "elements": Name("dls_elements", "", "import dls_elements as elements"),
     "np": Name("numpy", "numpy", "import numpy as np"),
     "torch": Name("torch", "torch", "import torch"),
     "pl": Name("polars", "polars", "import polars as pl"),
@@ -631,6 +632,22 @@ def consumes() -> Iterator[Operation]:
             yield Operation(case, way, setup, CONSUMERS[way].format("x"), "nanobind")
 
 
+# Loops of dlshim.hpp beside loops with address, shape and strides in variables.
+ELEMENTS = {
+    "each, in rows": ("np.ones((128, 128))", "elements.each"),
+    "each, strided": ("np.ones((128, 256))[:, ::2]", "elements.each"),
+    "each, rows of four": ("np.ones((4096, 8))[:, :4]", "elements.each"),
+    "x(i, j) of int64": ("np.ones((128, 128), 'i8')", "elements.at"),
+}
+
+
+def elements() -> Iterator[Operation]:
+    for loop, (expression, function) in ELEMENTS.items():
+        for way, suffix in {"direct": "_by_hand", "dlshim": ""}.items():
+            setup, statement = f"x = {expression}", f"{function}{suffix}(x)"
+            yield Operation(f"elements, {loop}", way, setup, statement, "direct")
+
+
 #: A function that reads one element of a float32 array, as authors write it.
 AUTHORED = {
     "nanobind": "with_nanobind.own({})",
@@ -724,8 +741,9 @@ def arguments() -> Iterator[Operation]:
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
-        *(calls, pieces, journeys, columns, dimensions, copies, tables, consumes, authored, older),
-        *(refusals, kernels, arguments, releases, raw_capsules, off_host, first_meetings),
+        *(calls, pieces, journeys, columns, dimensions, copies, elements, tables, consumes),
+        *(authored, older, refusals, kernels, arguments, releases, raw_capsules, off_host),
+        first_meetings,
     )
 }
 DEFAULT_GROUPS = (

@@ -184,22 +184,46 @@ struct options {
     options &stream(dlshim_stream stream) { return request.stream = stream, *this; }
 };
 
-/* An array that somebody else holds: elements of T, or of any type where T is void. */
+namespace detail {
+/* Shape and strides by value.  Behind a pointer a compiler reads them again after each element of
+ * int64_t that is written: it cannot know that the element is none of them. */
+template <int Rank> struct dims {
+    int64_t shape[Rank == 0 ? 1 : Rank], strides[Rank == 0 ? 1 : Rank];
+    explicit dims(const dlshim_array &array) : shape(), strides() {
+        for (int i = 0; i < Rank && i < array.ndim; i++) {
+            shape[i] = array.shape[i];
+            strides[i] = array.strides[i];
+        }
+    }
+};
+template <> struct dims<any_rank> {
+    const int64_t *shape, *strides;
+    explicit dims(const dlshim_array &array) : shape(array.shape), strides(array.strides) {}
+};
+inline int64_t offset(const int64_t *) { return 0; }
+template <class... I> int64_t offset(const int64_t *strides, int64_t index, I... more) {
+    return index * *strides + offset(strides + 1, more...);
+}
+} // namespace detail
+
+/* An array that somebody else holds: elements of T, or of any type where T is void.  An array of
+ * another rank has no elements. */
 template <class T, int Rank = any_rank> class view {
   public:
     using element = T;
     static constexpr int rank = Rank;
-    view() : array_() {}
-    explicit view(const dlshim_array &array) : array_(array) {}
+    view() : view(dlshim_array()) {}
+    explicit view(const dlshim_array &array)
+        : array_(Rank == any_rank || array.ndim == Rank ? array : dlshim_array()), dims_(array_) {}
 
     const dlshim_array &array() const { return array_; }
     int32_t ndim() const { return array_.ndim; }
-    int64_t shape(int32_t axis) const { return array_.shape[axis]; }
-    int64_t stride(int32_t axis) const { return array_.strides[axis]; } /* in elements */
+    int64_t shape(int32_t axis) const { return dims_.shape[axis]; }
+    int64_t stride(int32_t axis) const { return dims_.strides[axis]; } /* in elements */
     int64_t size() const {
         uint64_t n = has_array(); /* unsigned: beside an extent of 0 it may overflow */
         for (int32_t i = 0; i < array_.ndim; i++) {
-            n *= static_cast<uint64_t>(array_.shape[i]);
+            n *= static_cast<uint64_t>(shape(i));
         }
         return static_cast<int64_t>(n);
     }
@@ -211,19 +235,14 @@ template <class T, int Rank = any_rank> class view {
     template <class U = T, class... I> U &operator()(I... index) const {
         constexpr int count = static_cast<int>(sizeof...(I));
         static_assert(Rank == any_rank || count == Rank, "as many indices as dimensions");
-        const int64_t at[sizeof...(I) + 1] = {static_cast<int64_t>(index)..., 0};
-        int64_t offset = 0;
-        for (size_t i = 0; i < sizeof...(I); i++) {
-            offset += at[i] * array_.strides[i];
-        }
-        return data()[offset];
+        return data()[detail::offset(dims_.strides, static_cast<int64_t>(index)...)];
     }
     /* The element; std::out_of_range where there is none.  Negative indices count as wrong. */
     template <class U = T, class... I> U &at(I... index) const {
         const int64_t at[sizeof...(I) + 1] = {static_cast<int64_t>(index)..., 0};
         bool is = has_array() && array_.ndim == static_cast<int32_t>(sizeof...(I));
         for (size_t i = 0; is && i < sizeof...(I); i++) {
-            is = at[i] >= 0 && at[i] < array_.shape[i];
+            is = at[i] >= 0 && at[i] < dims_.shape[i];
         }
         if (!is) {
             throw std::out_of_range("dlshim: no such element");
@@ -234,7 +253,11 @@ template <class T, int Rank = any_rank> class view {
   protected:
     /* One without has no elements: it was moved away, or nothing was taken yet. */
     bool has_array() const { return array_.dtype.bits != 0; }
+    void look_at(const dlshim_array &array) { *this = view(array); }
+
+  private:
     dlshim_array array_;
+    detail::dims<Rank> dims_;
 };
 
 namespace detail {
@@ -298,7 +321,7 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
     void swap(import &other) noexcept {
         std::swap(tensor_, other.tensor_);
         std::swap(flags_, other.flags_);
-        std::swap(this->array_, other.array_);
+        std::swap<view<T, Rank>>(*this, other);
     }
 
   private:
@@ -320,7 +343,7 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
         struct DLManagedTensorVersioned *before = tensor_;
         tensor_ = tensor;
         flags_ = 0;
-        this->array_ = tensor ? dlshim_look(tensor, &flags_) : dlshim_array();
+        this->look_at(tensor ? dlshim_look(tensor, &flags_) : dlshim_array());
         dlshim_release(before);
     }
     struct DLManagedTensorVersioned *tensor_;
@@ -342,11 +365,15 @@ template <class T, int Rank = any_rank> class borrow : public view<T, Rank> {
     uint64_t flags() const { return view_.flags; }
 
   private:
+    /* dlshim gets the address of a local: with that of a member, the compiler would have to read shape
+     * and strides again after each element of int64_t that is written. */
     void ask(PyObject *obj, const dlshim_request &want) {
-        if (dlshim_borrow(obj, &want, &view_) < 0) {
+        dlshim_view given;
+        if (dlshim_borrow(obj, &want, &given) < 0) {
             throw python_error();
         }
-        this->array_ = view_.array;
+        this->look_at(given.array);
+        view_ = given;
     }
     dlshim_view view_;
 };
@@ -384,22 +411,46 @@ inline bool has_elements(const int64_t *shape, int32_t ndim, size_t count) {
     return fits && product == count;
 }
 template <class Values> void drop_values(void *values) { delete static_cast<Values *>(values); }
-template <class T, int Rank, class F>
-void each_from(const view<T, Rank> &x, F &f, int32_t axis, int64_t offset) {
-    if (axis == x.ndim()) {
-        f(x.data()[offset]);
-        return;
+/* The last axes, as many as lie in memory like a single one: `count` elements, `step` apart.
+ * axes: how many stand before them. */
+struct run {
+    int32_t axes;
+    int64_t count, step;
+};
+template <class T, int Rank> run last_run(const view<T, Rank> &x) {
+    run last = {x.ndim(), 1, 1};
+    while (last.axes > 0) {
+        const int64_t stride = x.stride(last.axes - 1);
+        if (last.count != 1 && stride != last.count * last.step) {
+            break;
+        }
+        last.step = last.count == 1 ? stride : last.step;
+        last.count *= x.shape(--last.axes);
     }
-    for (int64_t i = 0; i < x.shape(axis); i++) {
-        each_from(x, f, axis + 1, offset + i * x.stride(axis));
+    return last;
+}
+/* Where a run begins, in elements from element zero.  place: how many runs come before it in
+ * row-major order. */
+template <class T, int Rank>
+int64_t run_offset(const view<T, Rank> &x, int32_t axes, int64_t place) {
+    int64_t offset = 0;
+    for (int32_t axis = axes - 1; axis > 0; axis--) {
+        offset += place % x.shape(axis) * x.stride(axis);
+        place /= x.shape(axis);
     }
+    return axes > 0 ? offset + place * x.stride(0) : 0;
 }
 } // namespace detail
 
 /* Call f with each element, in row-major order, whatever the strides are. */
 template <class T, int Rank, class F> void each(const view<T, Rank> &x, F &&f) {
-    if (x.size() != 0) { /* else the other extents may be endless */
-        detail::each_from(x, f, 0, 0);
+    const int64_t size = x.size(); /* of 0: the other extents may be endless */
+    const detail::run last = size != 0 ? detail::last_run(x) : detail::run{0, 1, 1};
+    for (int64_t place = 0; place < size / last.count; place++) {
+        T *at = x.data() + detail::run_offset(x, last.axes, place);
+        for (int64_t i = 0; i < last.count; i++) {
+            f(at[i * last.step]);
+        }
     }
 }
 

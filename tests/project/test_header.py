@@ -495,6 +495,62 @@ def test_an_import_that_was_moved_away_has_no_elements(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [f"{x} {none}" for x in has]
 
 
+WALKS = """
+#include <dlshim.hpp>
+static bool add(PyObject *list, double value) {
+    PyObject *number = PyFloat_FromDouble(value);
+    const int code = number != nullptr ? PyList_Append(list, number) : -1;
+    Py_XDECREF(number);
+    return code == 0;
+}
+/* The elements as each() finds them, as x(i, j, k) does, and those of a view of another rank. */
+static PyObject *walk(PyObject *, PyObject *obj) {
+    dlshim::import<const double, 3> x;
+    PyObject *lists = Py_BuildValue("([][][])");
+    if (lists == nullptr || !x.take(obj)) {
+        Py_XDECREF(lists);
+        return nullptr;
+    }
+    const dlshim::view<const double> any(x.array());
+    dlshim::each(any, [lists](double value) { add(PyTuple_GetItem(lists, 0), value); });
+    const dlshim::view<const double, 3> copy = x;
+    for (int64_t i = 0; i < copy.shape(0); i++) {
+        for (int64_t j = 0; j < copy.shape(1); j++) {
+            for (int64_t k = 0; k < copy.shape(2); k++) {
+                add(PyTuple_GetItem(lists, 1), copy(i, j, k));
+            }
+        }
+    }
+    const dlshim::view<const double, 4> other(x.array());
+    dlshim::each(other, [lists](double value) { add(PyTuple_GetItem(lists, 2), value); });
+    return lists;
+}
+static PyMethodDef functions[] = {{"walk", walk, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "walks", nullptr, -1, functions,
+                                 nullptr, nullptr, nullptr, nullptr};
+PyMODINIT_FUNC PyInit_walks() { return PyModule_Create(&definition); }
+"""
+
+
+def test_each_follows_the_indices_whatever_the_strides(tmp_path: Path) -> None:
+    """It walks axes as one where they lie in memory so: all, the last two, or none of them."""
+    pytest.importorskip("numpy", reason="NumPy is not installed")
+    program = cpp_module("walks", WALKS, tmp_path) + (
+        "import itertools\n"
+        "import numpy as np\n"
+        "base = np.arange(4 * 6 * 8.0).reshape(4, 6, 8)\n"
+        "cuts = slice(None), slice(None, None, 2), slice(None, None, -1), slice(1, 2), slice(0)\n"
+        "for axes in itertools.permutations(range(3)):\n"
+        "    for where in itertools.product(cuts, repeat=3):\n"
+        "        x = base[where].transpose(axes)\n"
+        "        assert walks.walk(x) == (x.ravel().tolist(), x.ravel().tolist(), []), x.strides\n"
+        "for shape in ((4, 6, 8), (4, 1, 8), (3, 6, 8)):\n"
+        "    x = np.broadcast_to(base[:1, :1, :1], shape)\n"
+        "    assert walks.walk(x) == (x.ravel().tolist(), x.ravel().tolist(), []), shape\n"
+    )
+    run(sys.executable, "-c", program)
+
+
 #: The object that an import keeps takes into the same import again while its memory goes.
 AGAIN = """
 #include <dlshim.hpp>
