@@ -171,8 +171,13 @@ set_told_dtype(dls_reading *reading)
     return code;
 }
 
-/* The widest dtype that the protocols have no word for, in bytes. */
-enum { WORDLESS = 4 };
+/* May the elements have a dtype that the protocols have no word for?  Of 4 bytes, such
+ * dtypes are complex numbers of two halves, which nobody shows as a float. */
+static bool
+may_have_no_word(dl_dtype said, int64_t itemsize)
+{
+    return itemsize <= (said.code == dl_kDLFloat ? 2 : 4);
+}
 
 int
 dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
@@ -187,7 +192,7 @@ dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
     if (reading->tells_elements) {
         return set_told_dtype(reading);
     }
-    if (itemsize > WORDLESS || reading->is_known) {
+    if (reading->is_known || !may_have_no_word(said, itemsize)) {
         return 0;
     }
     int got = find_named_dtype(reading, &own);
