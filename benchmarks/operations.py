@@ -386,6 +386,10 @@ OF_RELEASES = (
     ),
     ("numpy to numpy with options", "numpy", TO_NUMPY.format("x"), TO_NUMPY.format(WITH_OPTIONS)),
     ("numpy to from_dlpack", "numpy", TO_NUMPY.format("x"), "dlshim.from_dlpack(x)"),
+    (
+        *("numpy to from_dlpack with options", "numpy", TO_NUMPY.format("x")),
+        "dlshim.from_dlpack(x, order='auto', readonly='copy')",
+    ),
     ("numpy to a capsule", "numpy", "x.__dlpack__()", "dlshim.upgrade(x).__dlpack__()"),
     ("legacy to numpy", "legacy", TO_NUMPY.format("x"), TO_NUMPY.format("dlshim.upgrade(x)")),
     ("modern to numpy", "modern", TO_NUMPY.format("x"), TO_NUMPY.format("dlshim.upgrade(x)")),

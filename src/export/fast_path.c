@@ -435,6 +435,29 @@ tensor_of(dls_hot hot, bool answer)
     return tensor;
 }
 
+DLS_INLINE PyObject *
+tensor_as_wanted(dls_hot hot, bool answer, const dls_options *options,
+                 dls_outcome *outcome)
+{
+    hot = dls_ask_learned(hot, answer, false);
+    if (!dls_hot_is_plain(hot, answer, true, true)
+        || !is_as_wanted(options, hot, answer)) {
+        *outcome = dls_outcome_of(hot);
+        return NULL;
+    }
+    PyObject *tensor = tensor_new(hot, answer);
+    return tensor != NULL ? tensor : dls_hot_drop(hot);
+}
+
+PyObject *
+dls_fast_tensor_idle(dls_state *state, dls_plan *plan, PyObject *source, dls_form form,
+                     const dls_options *options, dls_outcome *outcome)
+{
+    dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};
+    return form & DLS_FORM_VERSIONED ? tensor_as_wanted(hot, true, options, outcome)
+                                     : tensor_as_wanted(hot, false, options, outcome);
+}
+
 PyObject *
 dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, dls_form form)
 {

@@ -89,6 +89,12 @@ PyObject *dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *k
 DLS_EXTERN PyObject *dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                                      dls_form form);
 
+/* from_dlpack with idle options (dls_options).  NULL: it needs a decision, with
+ * *outcome; or an exception, and *outcome is as it was. */
+PyObject *dls_fast_tensor_idle(dls_state *state, dls_plan *plan, PyObject *source,
+                               dls_form form, const dls_options *options,
+                               dls_outcome *outcome);
+
 /* Is it a Tensor that can be exported as it stands: plain host memory without flags? */
 static inline bool
 dls_fast_is_simple(const dls_tensor *self)

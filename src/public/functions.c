@@ -189,11 +189,21 @@ subject_begin(dls_state *state, PyObject *obj, dls_options *options, subject *s)
     return 0;
 }
 
+/* The form for the fast path, where the options leave it nothing to do; else 0. */
+static dls_form
+fast_form(const subject *s)
+{
+    bool open = (s->options == NULL || s->options->idle)
+                && Py_TYPE(s->source) == s->plan->type;
+    return open ? dls_fast_form_of(s->plan, true) : 0;
+}
+
 void *
 dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
                  dls_request *request, dls_outcome *outcome, dls_export_kind kind)
 {
     dls_exchange x;
+    dls_outcome learned = {.kind = DLS_NOT_LEARNED};
     subject s;
     if (subject_begin(state, obj, options, &s) < 0) {
         if (outcome != NULL) {
@@ -203,14 +213,18 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
     }
     /* After unwrapping a Producer, a changed class or an inner array, try the fast path
      * again. */
-    bool bare = kind == DLS_EXPORT_TENSOR && s.options == NULL
-                && Py_TYPE(s.source) == s.plan->type;
-    dls_form form = bare ? dls_fast_form_of(s.plan, true) : 0;
-    void *result;
-    if (form & DLS_FORM_FAST) {
+    dls_form form = kind == DLS_EXPORT_TENSOR ? fast_form(&s) : 0;
+    void *result = NULL;
+    bool fast = form & DLS_FORM_FAST;
+    if (fast && s.options == NULL) {
         result = dls_fast_tensor(state, dls_plan_share(s.plan), s.source, form);
     }
-    else {
+    else if (fast) {
+        result = dls_fast_tensor_idle(state, s.plan, s.source, form, s.options,
+                                      &learned);
+        outcome = &learned;
+    }
+    if (!fast || learned.kind != DLS_NOT_LEARNED) {
         dls_exchange_begin(&x, state, s.source, s.plan, s.options, outcome);
         request->options = s.options;
         request->streams.seen = &x.request.streams.read;

@@ -220,6 +220,20 @@ def test_idle_options_give_the_same_on_the_fast_path(options, words):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("options", IDLE.values(), ids=IDLE.keys())
+def test_idle_options_give_the_same_tensor_on_the_fast_path(options):
+    def ask(_: Any, x: Any) -> Any:
+        return described(dlshim.from_dlpack(x, **options))
+
+    compared = 0
+    for version, _, fields in CASES:
+        full = outcome(producer(version, fields), ask, False)
+        assert outcome(producer(version, fields), ask, True) == full, fields
+        compared += isinstance(full[0], tuple)
+    assert compared > 20
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("version", [None, (1, 0)])
 @pytest.mark.parametrize("name", ["broadcast", "null data", "absurd ndim"])
 @pytest.mark.parametrize("asked", [{}, {"copy": True}], ids=["as it is", "copy"])
@@ -237,6 +251,7 @@ def test_nobody_is_called_twice(version, name, asked):
         lambda: dlshim.from_dlpack(source, **asked),
         lambda: dlshim.to_capsule(source, **asked),
         lambda: dlshim.to_capsule(source, max_version=(1, 0), **asked),
+        lambda: dlshim.from_dlpack(source, order="C", readonly="copy", align=1 << 20),
     ):
         calls.clear()
         with contextlib.suppress(BufferError):
