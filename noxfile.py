@@ -515,8 +515,8 @@ def instructions(s: nox.Session) -> None:
     own += "|^(legacy|standard class|pyarrow) to numpy .* bare$"
     own += r"|^.*, \d+\.\d+ \| bare$"
     own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
-    groups = "calls,pieces,dimensions,tables,journeys,copies,elements,consumes,older,refusals"
-    groups += ",kernels,releases,raw_capsules,off_host,first_meetings"
+    groups = "calls,pieces,dimensions,tables,journeys,copies,tensors,elements,consumes,older"
+    groups += ",refusals,kernels,releases,raw_capsules,off_host,first_meetings"
     for version in OLD_NUMPYS:
         folder = Path(s.virtualenv.location, f"numpy-{version}")
         if not folder.is_dir():

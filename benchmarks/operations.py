@@ -636,6 +636,21 @@ def consumes() -> Iterator[Operation]:
             yield Operation(case, way, setup, CONSUMERS[way].format("x"), "nanobind")
 
 
+# What a Tensor gives to Python, beside the same by a protocol.
+TENSORS = {
+    "numpy()": ("np.from_dlpack(t)", "t.numpy()"),
+    "an item": ("np.from_dlpack(t)[1, 2]", "t[1, 2]"),
+    "tobytes()": ("taken(view(t))", "t.tobytes()"),
+}
+
+
+def tensors() -> Iterator[Operation]:
+    setup = f"t = dlshim.from_dlpack({PRODUCERS['numpy']}); taken, view = bytes, memoryview"
+    for what, statements in TENSORS.items():
+        for way, statement in zip(("direct", "dlshim"), statements, strict=True):
+            yield Operation(f"a Tensor, {what}", way, setup, statement, "direct")
+
+
 # Loops of dlshim.hpp beside loops with address, shape and strides in variables.
 ELEMENTS = {
     "each, in rows": ("np.ones((128, 128))", "elements.each"),
@@ -745,9 +760,9 @@ def arguments() -> Iterator[Operation]:
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
-        *(calls, pieces, journeys, columns, dimensions, copies, elements, tables, consumes),
-        *(authored, older, refusals, kernels, arguments, releases, raw_capsules, off_host),
-        first_meetings,
+        *(calls, pieces, journeys, columns, dimensions, copies, tensors, elements, tables),
+        *(consumes, authored, older, refusals, kernels, arguments, releases, raw_capsules),
+        *(off_host, first_meetings),
     )
 }
 DEFAULT_GROUPS = (

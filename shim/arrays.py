@@ -88,34 +88,29 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     return made.astype(wanted, copy=bool(copy))
 
 
-def numpy(tensor: Tensor) -> Any:
-    """``numpy()``, and what answers for the items of a Tensor."""
-    return array(tensor)
-
-
 def tolist(tensor: Tensor) -> Any:
     """``tolist()``."""
-    return numpy(tensor).tolist()
+    return tensor.numpy().tolist()
 
 
 def item(tensor: Tensor, *args: Any) -> Any:
     """``item(*args)``."""
-    return numpy(tensor).item(*args)
+    return tensor.numpy().item(*args)
 
 
 def getitem(tensor: Tensor, key: Any) -> Any:
     """``tensor[key]``."""
-    return numpy(tensor)[key]
+    return tensor.numpy()[key]
 
 
 def iterate(tensor: Tensor) -> Iterator[Any]:
     """``iter(tensor)``."""
-    return iter(numpy(tensor))
+    return iter(tensor.numpy())
 
 
 def truth(tensor: Tensor) -> bool:
     """``bool(tensor)``."""
-    return bool(numpy(tensor))
+    return bool(tensor.numpy())
 
 
 def _is_padded(tensor: Tensor) -> bool:

@@ -336,12 +336,62 @@ tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
                              args, n, kwnames);                                        \
     }
 IN_PYTHON(array)
-IN_PYTHON(numpy)
-IN_PYTHON(tobytes)
 IN_PYTHON(tolist)
 IN_PYTHON(item)
 IN_PYTHON(reduce)
 #undef IN_PYTHON
+
+/* numpy.from_dlpack, a new reference; NULL, nothing set: NumPy is not imported, or is
+ * older than 2.1 (which brought unstack) and would make each array read-only. */
+static PyObject *
+numpy_from_dlpack(dls_state *state)
+{
+    PyObject *numpy = dls_dict_borrow(state->modules, state->names.numpy);
+    bool there = numpy != NULL && PyModule_Check(numpy);
+    PyObject *dict = there ? PyModule_GetDict(numpy) : NULL;
+    PyObject *newer = there ? dls_dict_borrow(dict, state->names.unstack) : NULL;
+    PyObject *found = newer != NULL ? dls_dict_borrow(dict, state->names.from_dlpack)
+                                    : NULL;
+    PyObject *function = Py_XNewRef(found);
+    dls_let_go(found);
+    dls_let_go(newer);
+    dls_let_go(numpy);
+    PyErr_Clear();
+    return function;
+}
+
+/* Of plain memory without flags from_dlpack makes what asarray makes, at two thirds of
+ * the cost. */
+static PyObject *
+tensor_numpy(PyObject *self, PyObject *DLS_UNUSED(ignored))
+{
+    dls_tensor *data = dls_tensor_data(self);
+    bool plain = dls_fast_is_simple(data)
+                 && dls_dtype_format(data->tensor.dtype) != NULL;
+    PyObject *function = plain ? numpy_from_dlpack(data->state) : NULL;
+    if (function == NULL) {
+        return dls_in_python(data->state, DLS_IN_ARRAYS, "array", self, NULL, 0, NULL);
+    }
+    PyObject *made = dls_compat.PyObject_Vectorcall(function, &self, 1, NULL);
+    Py_DECREF(function);
+    return made;
+}
+
+static PyObject *
+tensor_tobytes(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
+{
+    const dls_tensor *data = dls_tensor_data(self);
+    const dl_tensor *t = &data->tensor;
+    int64_t bytes = bytes_of(data);
+    bool plain = n == 0 && kwnames == NULL && data->ready == NULL
+                 && dls_device_is_host(t->device.device_type)
+                 && dls_layout_is_contiguous(t->ndim, t->shape, t->strides)
+                 && bytes <= PY_SSIZE_T_MAX;
+    return plain ? PyBytes_FromStringAndSize((const char *)dls_tensor_address(data),
+                                             (Py_ssize_t)bytes)
+                 : dls_in_python(data->state, DLS_IN_ARRAYS, "tobytes", self, args, n,
+                                 kwnames);
+}
 
 /* __copy__ and __deepcopy__: memory of its own, which may be written. */
 static PyObject *
@@ -365,7 +415,7 @@ static PyMethodDef methods[] = {
      "item($self, /, *args)\n--\n\n"
      "The only element as a number of Python, or the one at these indices; NumPy's\n"
      "item()."},
-    {"numpy", DLS_FASTCALL(tensor_numpy), METH_FASTCALL | METH_KEYWORDS,
+    {"numpy", tensor_numpy, METH_NOARGS,
      "numpy($self, /)\n--\n\n"
      "The memory as a NumPy array, as numpy.asarray() gives it; host memory only."},
     {"__arrow_c_array__", (PyCFunction)(void (*)(void))dls_tensor_arrow,

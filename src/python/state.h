@@ -51,6 +51,9 @@ typedef enum {
     X(arrow_c_device_stream, "__arrow_c_device_stream__")       \
     X(arrow_c_stream, "__arrow_c_stream__")                     \
     X(to_numpy, "to_numpy")                                     \
+    X(numpy, "numpy")                                           \
+    X(unstack, "unstack")                                       \
+    X(from_dlpack, "from_dlpack")                               \
     X(columns, "columns")                                       \
     X(column_names, "column_names")                             \
     X(get_element_type, "get_element_type")                     \

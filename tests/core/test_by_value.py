@@ -246,6 +246,7 @@ def test_tobytes_is_numpys(dtype, shape, strides, start):
     t = dlshim.from_dlpack(x)
     model = np.asarray(dlshim.from_dlpack(t, reinterpret=f"uint{8 * t.itemsize}"))
     assert t.tobytes() == model.tobytes()
+    assert dlshim.from_dlpack(t, readonly=True).tobytes() == model.tobytes()
     for order in "CF":
         assert t.tobytes(order) == t.tobytes(order=order) == model.tobytes(order)
     with pytest.raises(ValueError, match="order"):

@@ -140,6 +140,26 @@ def test_numpy(np):
         dlshim.from_dlpack(x).numpy(True)
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_numpy_is_the_same_in_every_release(np, monkeypatch, old):
+    """Before 2.1, which brought unstack, from_dlpack made each array read-only."""
+    asked = []
+    by_dlpack = np.from_dlpack
+    monkeypatch.setattr(np, "from_dlpack", lambda x: asked.append(x) or by_dlpack(x))
+    if old:
+        monkeypatch.delattr(np, "unstack", raising=False)
+    elif not hasattr(np, "unstack"):
+        pytest.skip("NumPy is older than 2.1")
+    for dtype in ("bool", "int8", "uint16", "float16", "float32", "complex128"):
+        for shape, strides in (((2, 3), (1, 2)), ((), None), ((3,), None), ((0, 2), None)):
+            x = P2(shape, dtype, strides=strides)
+            t, before = dlshim.from_dlpack(x), len(asked)
+            made, same = t.numpy(), np.asarray(memoryview(t))
+            assert (made.dtype, made.shape, made.strides) == (same.dtype, same.shape, same.strides)
+            assert made.flags.writeable and made.ctypes.data == same.ctypes.data
+            assert len(asked) - before == (0 not in shape and not old)
+
+
 def test_dtypes_of_ml_dtypes(np):
     ml = pytest.importorskip("ml_dtypes", reason="its dtypes are seen here")
     t = dlshim.from_dlpack(np.arange(3).astype(ml.bfloat16))
