@@ -18,9 +18,10 @@ class CopyRequiredError(BufferError, ValueError):
     #: What needs the copy: "device", memory that is wanted on another device; "order",
     #: strides that are not row-major; "align", memory that is not so aligned;
     #: "readonly", read-only memory of which readonly="copy" gives a private copy;
-    #: "chunks", a column in several of them; "copy", an option copy=True.  "": the
-    #: exception is not one of dlshim's own.
-    reason: Literal["", "device", "order", "align", "readonly", "chunks", "copy"]
+    #: "chunks", a column in several of them; "format", a byte order or strides that
+    #: DLPack cannot describe; "copy", an option copy=True.  "": the exception is not
+    #: one of dlshim's own.
+    reason: Literal["", "device", "order", "align", "readonly", "chunks", "format", "copy"]
     _why: str
 
 class ReadOnlyWarning(UserWarning):

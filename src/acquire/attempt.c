@@ -422,11 +422,12 @@ attempt_function(dls_exchange *x)
 }
 
 /* An immutable type's memory is marked READ_ONLY, but the producer did not state it,
- * unless its __dlpack__ does so (T8). */
+ * unless its __dlpack__ does so (T8).  A copy that reading made is not the type's. */
 static void
 mark_immutable(dls_exchange *x)
 {
-    if (dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)) {
+    if (dls_plan_has(x->plan, DLS_LIB_IMMUTABLE)
+        && !(x->acquired.flags & DL_FLAG_IS_COPIED)) {
         x->acquired.flags |= DL_FLAG_READ_ONLY;
         x->acquired.readonly_stated = dls_plan_has(x->plan, DLS_LIB_STATES_READ_ONLY);
     }

@@ -756,6 +756,54 @@ dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize)
     return DLS_OK;
 }
 
+/* --- byte order ------------------------------------------------------------- */
+
+/* Widths of the numbers of nearly all arrays, by moves that compilers make vectors of.
+ */
+#define DEFINE_SWAP(bits)                                              \
+    static void swap_##bits(char *bytes, int64_t length)               \
+    {                                                                  \
+        uint##bits##_t number;                                         \
+        for (int64_t i = 0; i < length; i += (int64_t)sizeof number) { \
+            memcpy(&number, bytes + i, sizeof number);                 \
+            number = __builtin_bswap##bits(number);                    \
+            memcpy(bytes + i, &number, sizeof number);                 \
+        }                                                              \
+    }
+DEFINE_SWAP(16)
+DEFINE_SWAP(32)
+DEFINE_SWAP(64)
+
+static void
+swap_any(char *bytes, int64_t length, int64_t width)
+{
+    for (char *end = bytes + length; bytes < end; bytes += width) {
+        for (int64_t i = 0; i < width / 2; i++) {
+            char byte = bytes[i];
+            bytes[i] = bytes[width - 1 - i];
+            bytes[width - 1 - i] = byte;
+        }
+    }
+}
+
+void
+dls_swap_bytes(char *bytes, int64_t length, int64_t width)
+{
+    switch (width) {
+    case 2:
+        swap_16(bytes, length);
+        return;
+    case 4:
+        swap_32(bytes, length);
+        return;
+    case 8:
+        swap_64(bytes, length);
+        return;
+    default:
+        swap_any(bytes, length, width);
+    }
+}
+
 /* --- the values of booleans ------------------------------------------------- */
 
 /* The first of n bytes that is above 1; 0: there is none. */

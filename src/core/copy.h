@@ -47,6 +47,9 @@ int dls_host_copy(void *dst, const dl_tensor *tensor, int64_t itemsize);
 /* As dls_host_copy, for a tensor whose traversal was planned already. */
 void dls_host_copy_walk(void *dst, const void *src, const dls_traversal *walk);
 
+/* Reverse the bytes of each number of `width` bytes, in place. */
+void dls_swap_bytes(char *bytes, int64_t length, int64_t width);
+
 /* The first byte above 1 of a tensor in host memory, with elements of so many bytes;
  * *found is 0 where there is none.  dls_tensor_scan has accepted it, and it has an
  * element.  DLS_OK, or DLS_ENOMEM. */

@@ -199,7 +199,7 @@ dls_dtype_from_format(const char *format, int64_t itemsize, dl_dtype *out,
     char kind = kind_of_format(format, itemsize);
     bool found = dls_dtype_from_kind(kind, itemsize, out) > 0;
     *swapped = found && foreign && itemsize > 1;
-    return found && !*swapped;
+    return found;
 }
 
 const char *

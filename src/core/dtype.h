@@ -40,8 +40,7 @@ bool dls_dtype_has_kind(dl_dtype dtype);
 /* PEP 3118 format of ONE element plus the exporter's item size -> dtype.  NULL
  * format means "B".  The item size decides the width (ctypes says '<l' for 8
  * bytes).  'c' is taken as uint8.  0 for structs, pointers, objects, text,
- * longdouble, repeat counts; *swapped is set to true (and 0 returned) when the
- * only obstacle is a foreign byte order. */
+ * longdouble, repeat counts.  *swapped: it is in a foreign byte order. */
 int dls_dtype_from_format(const char *format, int64_t itemsize, dl_dtype *out,
                           bool *swapped);
 

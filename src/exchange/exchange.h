@@ -127,8 +127,8 @@ typedef struct {
     int8_t copy;           /* -1 None, 0 False, 1 True: sent off the host only (T8) */
     dls_readonly readonly; /* readonly= of the options */
     dls_order order;
-    bool joins;    /* order= asks for a copy of chunks, whoever the consumer is (C9) */
-    int64_t align; /* bytes, a power of two; 0: memory of any alignment will do */
+    bool mends;         /* order= asks for a copy of what no consumer takes (N9, C9) */
+    int64_t align;      /* bytes, a power of two; 0: memory of any alignment will do */
     int64_t copy_align; /* of a copy, in bytes: `align`, and DLS_ALIGNMENT at least */
     bool detaches;      /* detach= is of dlshim.h: for types with autograd alone */
     bool guards;        /* on_release="guard" (S22) */
@@ -142,6 +142,15 @@ typedef struct {
     dl_device like_device;       /* where it allocates */
     bool like_tells_stream;
 } dls_request_want;
+
+/* Was a copy asked for?  In memory of the host it then mends what no consumer takes as
+ * it is: a byte order that is not the machine's, strides that are no whole elements,
+ * chunks. */
+static inline bool
+dls_want_copies(const dls_request_want *want)
+{
+    return want->copy == 1 || (want->mends && want->copy != 0);
+}
 
 /* Who asks, and what they can take. */
 typedef struct {

@@ -195,10 +195,8 @@ drop_chunks(chunks *all)
 static bool
 may_join(const dls_reading *reading)
 {
-    const dls_request *request = reading->request;
     return reading->acquired->tensor.device.device_type == dl_kDLCPU
-           && (request->want.copy == 1
-               || (request->want.joins && request->want.copy != 0));
+           && dls_want_copies(&reading->request->want);
 }
 
 static int

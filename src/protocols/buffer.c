@@ -40,10 +40,10 @@ read_format(dls_reading *reading, const dls_buffer *view)
         return -1;
     }
     if (dls_dtype_from_format(format, view->itemsize, &dtype, &swapped)) {
-        return dls_reading_set_dtype(reading, dtype, view->itemsize);
-    }
-    if (swapped) {
-        return dls_reading_fail_swapped(reading);
+        int parts = dtype.code == dl_kDLComplex ? 2 : 1;
+        int code = dls_reading_set_dtype(reading, dtype, view->itemsize);
+        return code == 0 && swapped ? dls_reading_swap(reading, view->itemsize / parts)
+                                    : code;
     }
     if (strchr(format, '{') != NULL) {
         return dls_reading_fail_structured(reading);

@@ -17,6 +17,7 @@ static const dls_described_protocol rows[DLS_PROTOCOL_COUNT] = {
                            .lacks = 1 << DLS_ENTRY_offset | 1 << DLS_ENTRY_syclobj,
                            .strict = true,
                            .any_sequence = true,
+                           .off_host = true,
                            .version = "be an int from 0 to 3",
                            .data = "be a pair (address, read-only)"},
     [DLS_PROTOCOL_SYCL] = {.read = dls_sycl_interface_read,
@@ -25,6 +26,7 @@ static const dls_described_protocol rows[DLS_PROTOCOL_COUNT] = {
                            .lacks = 1 << DLS_ENTRY_mask | 1 << DLS_ENTRY_stream,
                            .strict = true,
                            .in_elements = true,
+                           .off_host = true,
                            .version = "be the int 1",
                            .offset = "be an int, 0 or above, that counts elements",
                            .data = "be a pair (USM pointer, read-only)"},
@@ -74,7 +76,9 @@ fill_acquired(dls_reading *reading)
     acquired->readonly_stated = true;
     acquired->hold.flags = reading->state->import_number;
     *reading->p = (dls_producer_stream){.known = DLS_P_UNKNOWN};
-    if (reading->row->read(reading) < 0 || hold_source(reading) < 0) {
+    if (reading->row->read(reading) < 0
+        || (reading->mends && dls_reading_mend(reading) < 0)
+        || hold_source(reading) < 0) {
         dls_acquired_drop(acquired);
         return -1;
     }

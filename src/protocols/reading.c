@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/copy.h"
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "python/errors.h"
@@ -43,18 +44,6 @@ dls_reading_fail_option(const dls_reading *reading, const char *format, ...)
     PyObject *text = PyUnicode_FromFormatV(format, args);
     va_end(args);
     return fail(reading, DLS_EOPTION, text);
-}
-
-int
-dls_reading_fail_swapped(const dls_reading *reading)
-{
-    bool is_array = strcmp(dls_cure_array(reading->state, reading->obj), "x") == 0;
-    return dls_reading_fail(
-        reading,
-        "its byte order is not the machine's and DLPack cannot describe that: "
-        "convert it first, e.g. %s",
-        is_array ? "x.astype(x.dtype.newbyteorder('='))"
-                 : "a = numpy.asarray(x); a.astype(a.dtype.newbyteorder('='))");
 }
 
 int
@@ -299,14 +288,13 @@ dls_reading_set_kind(dls_reading *reading, char kind, int64_t itemsize, bool swa
         || dls_reading_check_itemsize(reading, itemsize) < 0) {
         return -1;
     }
-    if (swapped && itemsize > 1) {
-        return dls_reading_fail_swapped(reading);
-    }
     dl_dtype dtype;
-    if (dls_dtype_from_kind(kind, itemsize, &dtype)) {
-        return dls_reading_set_dtype(reading, dtype, itemsize);
-    }
-    return dls_reading_set_unnamed(reading, kind, itemsize);
+    int code = dls_dtype_from_kind(kind, itemsize, &dtype)
+                   ? dls_reading_set_dtype(reading, dtype, itemsize)
+                   : dls_reading_set_unnamed(reading, kind, itemsize);
+    return code == 0 && swapped && itemsize > 1
+               ? dls_reading_swap(reading, kind == 'c' ? itemsize / 2 : itemsize)
+               : code;
 }
 
 static bool
@@ -349,25 +337,177 @@ dls_reading_copy_strides(dls_reading *reading, const intptr_t *strides)
     }
 }
 
-/* Bytes to elements, in place (T11).  A stride of an extent below 2, or of an empty
- * array, counts for nothing and may be anything. */
+/* --- what a copy mends (N9) ------------------------------------------------- */
+
+/* DLPack cannot describe the memory, and a copy that was asked for mends it.  0, or -1
+ * where none was, or where it is not the host that has it. */
 static int
-divide_strides(const dls_reading *reading, bool empty)
+mend(dls_reading *reading, PyObject *why)
+{
+    const dls_request_want *want = &reading->request->want;
+    bool here = !want->has_assumed || dls_device_is_host(want->assumed.device_type);
+    reading->mends = why != NULL && !reading->row->off_host && here
+                     && dls_want_copies(want);
+    if (why == NULL || reading->mends) {
+        Py_XDECREF(why);
+        return why != NULL ? 0 : -1;
+    }
+    if (reading->row->off_host || !here) {
+        dls_reading_fail(reading,
+                         "%U, and DLPack cannot describe that; convert it with its own "
+                         "library first",
+                         why);
+    }
+    else if (want->copy == 0) {
+        dls_refuse_copy(reading->state, reading->obj, "format",
+                        ", but copy=False was asked for; allow it with copy=True in "
+                        "its place",
+                        "a copy is needed (%U)", why);
+    }
+    else {
+        dls_reading_fail_option(reading,
+                                "%U, and DLPack cannot describe that; pass order=\"C\" "
+                                "to get a copy that it can describe",
+                                why);
+    }
+    Py_DECREF(why);
+    return -1;
+}
+
+int
+dls_reading_swap(dls_reading *reading, int64_t bytes)
+{
+    bool unnamed = reading->acquired->tensor.dtype.code >= DLS_DTYPE_COMPLEX;
+    if (unnamed && !reading->request->want.has_dtype) {
+        return 0; /* it is refused for what it is */
+    }
+    reading->swapped = bytes;
+    return mend(reading, PyUnicode_FromString("its byte order is not the machine's"));
+}
+
+/* A stride of an extent below 2, or of an empty array, counts for nothing and may be
+ * anything.  0, or -1. */
+static int
+mend_strides(dls_reading *reading, bool empty)
+{
+    const dl_tensor *tensor = &reading->acquired->tensor;
+    int32_t i = 0;
+    while (i < tensor->ndim
+           && (tensor->strides[i] % reading->itemsize == 0 || tensor->shape[i] < 2)) {
+        i++;
+    }
+    return empty || i == tensor->ndim
+               ? 0
+               : mend(reading, PyUnicode_FromFormat(
+                                   "strides[%d] is %lld bytes, no multiple of the item "
+                                   "size %lld",
+                                   (int)i, (long long)tensor->strides[i],
+                                   (long long)reading->itemsize));
+}
+
+/* The tensor as the bytes of its elements, which have an axis of their own: its strides
+ * may be any number of bytes.  dims: room for two times one axis more. */
+static dl_tensor
+as_bytes(const dls_reading *reading, int64_t *dims)
+{
+    dl_tensor bytes = reading->acquired->tensor;
+    const int32_t ndim = bytes.ndim++;
+    int64_t *strides = dims + bytes.ndim;
+    memcpy(dims, bytes.shape, (size_t)ndim * sizeof *dims);
+    dims[ndim] = reading->itemsize;
+    dls_layout_row_major(bytes.ndim, dims, strides);
+    if (bytes.strides != NULL) {
+        memcpy(strides, bytes.strides, (size_t)ndim * sizeof *strides);
+    }
+    bytes.shape = dims;
+    bytes.strides = strides;
+    bytes.dtype = (dl_dtype){dl_kDLUInt, 8, 1};
+    return bytes;
+}
+
+/* Copy `length` bytes of the tensor, with their numbers in the machine's order. */
+static int
+copy_mended(const dls_reading *reading, char *to, int64_t length)
+{
+    int64_t dims[2 * (DLS_NDIM_INTERFACE + 1)];
+    const dl_tensor bytes = as_bytes(reading, dims);
+    if (length == 0) {
+        return DLS_OK;
+    }
+    int code = dls_host_copy(to, &bytes, 1);
+    if (code == DLS_OK && reading->swapped != 0) {
+        dls_swap_bytes(to, length, reading->swapped);
+    }
+    return code;
+}
+
+int
+dls_reading_mend(dls_reading *reading)
+{
+    dls_acquired *acquired = reading->acquired;
+    dl_tensor *tensor = &acquired->tensor;
+    dls_error err;
+    int64_t length = 0;
+    void *start, *block = NULL;
+    int code = dls_layout_count(tensor->ndim, tensor->shape, &length, &err);
+    bool fits = code == DLS_OK && dls_mul(length, reading->itemsize, &length);
+    if (fits) {
+        block = dls_alloc_aligned(length, reading->request->want.copy_align, &start);
+    }
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    PyThreadState *away = length >= DLS_COPY_WITHOUT_GIL ? PyEval_SaveThread() : NULL;
+    code = copy_mended(reading, start, length);
+    if (away != NULL) {
+        PyEval_RestoreThread(away);
+    }
+    if (code != DLS_OK) {
+        dls_free(block);
+        PyErr_NoMemory();
+        return -1;
+    }
+    DLS_COUNT(copied);
+    if (!dls_hold_is_empty(&acquired->hold)) {
+        dls_hold_drop(&acquired->hold, DLS_ATTACHED);
+    }
+    acquired->hold = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
+    acquired->flags = (acquired->flags & ~DL_FLAG_READ_ONLY) | DL_FLAG_IS_COPIED;
+    tensor->data = start;
+    tensor->strides = NULL;
+    return 0;
+}
+
+/* --- the last step ------------------------------------------------------------ */
+
+/* Bytes to elements, in place (T11). */
+static void
+divide_strides(const dls_reading *reading)
 {
     dl_tensor *tensor = &reading->acquired->tensor;
-    for (int32_t i = 0; tensor->strides != NULL && i < tensor->ndim; i++) {
-        int64_t bytes = tensor->strides[i];
-        if (bytes % reading->itemsize != 0 && tensor->shape[i] >= 2 && !empty) {
-            return dls_reading_fail(
-                reading,
-                "strides[%d] is %lld bytes, no multiple of the item "
-                "size %lld, which DLPack cannot say: make a contiguous "
-                "copy first, e.g. numpy.ascontiguousarray(x)",
-                (int)i, (long long)bytes, (long long)reading->itemsize);
-        }
-        tensor->strides[i] = bytes / reading->itemsize;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        tensor->strides[i] /= reading->itemsize;
     }
-    return 0;
+}
+
+/* The bytes that are touched; in a reading that is copied strides count bytes. */
+static int
+find_span(dls_reading *reading, int64_t count, dls_error *err)
+{
+    const dl_tensor *tensor = &reading->acquired->tensor;
+    int64_t dims[2 * (DLS_NDIM_INTERFACE + 1)];
+    int64_t length, itemsize = reading->itemsize;
+    if (!reading->mends) {
+        return dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, count,
+                               itemsize, &reading->low, &reading->high, err);
+    }
+    const dl_tensor bytes = as_bytes(reading, dims);
+    int code = dls_layout_count(bytes.ndim, bytes.shape, &length, err);
+    return code != DLS_OK
+               ? code
+               : dls_layout_span(bytes.ndim, bytes.shape, bytes.strides, length, 1,
+                                 &reading->low, &reading->high, err);
 }
 
 int
@@ -380,12 +520,13 @@ dls_reading_finish(dls_reading *reading)
     if (dls_layout_count(tensor->ndim, tensor->shape, &count, &err) != DLS_OK) {
         return dls_reading_fail(reading, "%s", err.text);
     }
-    if (divide_strides(reading, count == 0) < 0) {
+    if (tensor->strides != NULL && mend_strides(reading, count == 0) < 0) {
         return -1;
     }
-    if (dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, count,
-                        reading->itemsize, &reading->low, &reading->high, &err)
-        != DLS_OK) {
+    if (tensor->strides != NULL && !reading->mends) {
+        divide_strides(reading);
+    }
+    if (find_span(reading, count, &err) != DLS_OK) {
         return dls_reading_fail(reading, "%s", err.text);
     }
     if (tensor->data == NULL && count != 0) {

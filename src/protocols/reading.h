@@ -31,6 +31,7 @@ typedef struct {
     bool strict;           /* a version is required, and a bool is no int */
     bool in_elements;      /* strides and offset count elements, not bytes */
     bool any_sequence;     /* ['data'] may be any sequence, not only tuple or list */
+    bool off_host;         /* its memory may be on a device: it is not mended */
     const char *version;   /* ends the sentence "['version'] must ..." */
     const char *offset;    /* the same for ['offset']; NULL: there is none */
     const char *data;      /* the same for ['data'] */
@@ -59,6 +60,9 @@ struct dls_reading {
     int64_t version;   /* of a dict */
     int64_t itemsize;  /* bytes of one element, set with the dtype */
     int64_t low, high; /* bytes touched, relative to data, set by dls_reading_finish */
+    /* The memory is copied, because DLPack cannot describe it (N9): */
+    bool mends;
+    int64_t swapped; /* bytes of a number that is in a foreign byte order; 0: none is */
 };
 
 /* The name of the protocol's attribute, borrowed; not for one that has none. */
@@ -73,9 +77,12 @@ int dls_reading_fail(const dls_reading *reading, const char *format, ...);
 /* As dls_reading_fail, for a text that names an option of upgrade that helps. */
 int dls_reading_fail_option(const dls_reading *reading, const char *format, ...);
 
-/* BufferErrors that two readers give.  Always -1. */
-int dls_reading_fail_swapped(const dls_reading *reading);
+/* A BufferError that two readers give.  Always -1. */
 int dls_reading_fail_structured(const dls_reading *reading);
+
+/* After the dtype was set: its numbers, of so many bytes each, are in a foreign byte
+ * order, which the copy that was asked for will mend.  0, or -1 where none was. */
+int dls_reading_swap(dls_reading *reading, int64_t bytes);
 
 /* Set tensor.ndim after a check, and make room for the dims (acquired->dims).  The
  * caller then fills tensor.shape.  Called once in a reading. */
@@ -103,7 +110,8 @@ int dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize);
 bool dls_reading_has_fields(PyObject *descr);
 
 /* Return room for the reader's tensor.ndim strides in bytes, which dls_reading_finish
- * turns into elements.  Sets tensor.strides, so it is not called for row-major data. */
+ * turns into elements, unless the memory is copied.  Sets tensor.strides, so it is not
+ * called for row-major data. */
 int64_t *dls_reading_byte_strides(dls_reading *reading);
 /* As dls_reading_byte_strides, from an array of C; NULL: row-major. */
 void dls_reading_copy_strides(dls_reading *reading, const intptr_t *strides);
@@ -111,6 +119,10 @@ void dls_reading_copy_strides(dls_reading *reading, const intptr_t *strides);
 /* The step after tensor.data, ndim, shape, dtype and byte strides: check extents,
  * divisibility and overflow (T11), and that data is there (T6).  Sets low and high. */
 int dls_reading_finish(dls_reading *reading);
+
+/* Where reading->mends: copy the memory of a finished reading into a block of ours, in
+ * row-major order and in the machine's byte order. */
+int dls_reading_mend(dls_reading *reading);
 
 /* Acquire a buffer of `exporter` into acquired->hold (DLS_HOLD_BUFFER).  The view is
  * borrowed from the hold; NULL with an exception set on failure.  Runs the exporter's

@@ -189,7 +189,7 @@ add_form(const dls_options *o, dls_request *request)
     if (dls_option_given(o, DLS_OPTION_order)) {
         bool unknown = o->order == DLS_ORDER_AUTO && request->who.hidden;
         request->want.order = unknown ? DLS_ORDER_UNSAID : (dls_order)o->order;
-        request->want.joins = o->order == DLS_ORDER_C || o->order == DLS_ORDER_AUTO;
+        request->want.mends = o->order == DLS_ORDER_C || o->order == DLS_ORDER_AUTO;
     }
     if (dls_option_given(o, DLS_OPTION_align)) {
         request->want.align = o->align;

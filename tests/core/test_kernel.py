@@ -287,6 +287,16 @@ def test_a_container_that_is_also_written_is_looked_at_again():
         k(given, given)
 
 
+def test_N9_an_option_that_copies_mends_the_byte_order_of_arguments():
+    given = np.arange(3, dtype="i4")
+    given = given.astype(given.dtype.newbyteorder("S"))
+    for options in ({"order": "C"}, {"order": "auto"}, {"copy": True}):
+        k = dlshim.kernel(lambda x: memoryview(x).tolist(), takes="tensor", **options)
+        assert k(given) == [0, 1, 2]
+    with pytest.raises(BufferError, match=r'argument.*pass order="C"'):
+        dlshim.kernel(lambda x: x, takes="tensor")(given)
+
+
 def test_writes_is_read_once():
     names = ["out"]
     k = dlshim.kernel(write, writes=names, order="C")

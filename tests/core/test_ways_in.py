@@ -615,6 +615,150 @@ def test_an_array_struct_that_is_no_capsule():
             versioned(dlshim.upgrade(x))
 
 
+# --- what a copy that was asked for mends -------------------------------------------------
+
+#: The byte order that is not the machine's.
+OTHER = ">" if sys.byteorder == "little" else "<"
+
+
+def laid_out(
+    letters: str,
+    numbers: tuple[float, ...],
+    typestr: str,
+    *,
+    step: int = 0,
+    start: int = 0,
+    address: bool = False,
+    **entries: object,
+) -> object:
+    """An object with an array interface: numbers in the other byte order, `step` bytes apart."""
+    order, size = typestr[0], struct.calcsize(f"={letters}")
+    step = step or size
+    memory = bytearray(abs(step) * len(numbers) + size)
+    for i, number in enumerate(numbers):
+        parts = [number] * len(letters)
+        struct.pack_into(f"{order}{letters}", memory, start + i * step, *parts)
+    data: object = memory
+    if address:
+        data = (ctypes.addressof(ctypes.c_char.from_buffer(memory)), True)
+    said = {"shape": (len(numbers),), "strides": (step,), "offset": 0 if address else start}
+    interface = {"version": 3, "typestr": typestr, "data": data, **said, **entries}
+    return older.Broken(__array_interface__=interface, memory=memory)
+
+
+def packed(letters: str, *numbers: float) -> bytes:
+    return b"".join(struct.pack(f"={letters}", *[number] * len(letters)) for number in numbers)
+
+
+INT = packed("i", 1, 2, 3)
+MENDED = {
+    "buffer": (lambda: other_ints(1, 2, 3), INT),
+    "struct": (
+        lambda: StructOnly((3,), "int32", changes={"flags": older.ALIGNED | older.WRITEABLE}),
+        packed("i", 0, 1 << 24, 2 << 24),
+    ),
+    "interface": (lambda: laid_out("i", (1, 2, 3), f"{OTHER}i4"), INT),
+    "read-only": (lambda: laid_out("i", (1, 2, 3), f"{OTHER}i4", address=True), INT),
+    "2 bytes": (lambda: laid_out("e", (1, 2), f"{OTHER}f2"), packed("e", 1, 2)),
+    "8 bytes": (lambda: laid_out("d", (1, 2), f"{OTHER}f8"), packed("d", 1, 2)),
+    "pairs": (lambda: laid_out("dd", (1, 2), f"{OTHER}c16"), packed("dd", 1, 2)),
+    "odd strides": (lambda: laid_out("i", (1, 2, 3), caps.native("<i4"), step=5), INT),
+    "odd and backwards": (
+        lambda: laid_out("i", (1, 2, 3), caps.native("<i4"), step=-7, start=14),
+        INT,
+    ),
+    "odd, and the other order": (lambda: laid_out("i", (1, 2, 3), f"{OTHER}i4", step=5), INT),
+    "repeated": (lambda: laid_out("i", (1,), f"{OTHER}i4", shape=(2,), strides=(0,)), INT[:4] * 2),
+    "a scalar": (lambda: laid_out("i", (1,), f"{OTHER}i4", shape=(), strides=()), INT[:4]),
+    "empty": (lambda: laid_out("i", (), f"{OTHER}i4", shape=(0, 3), strides=(1, 1)), b""),
+    "64 axes": (
+        lambda: laid_out("i", (1,), f"{OTHER}i4", shape=(1,) * 64, strides=(3,) * 64),
+        INT[:4],
+    ),
+}
+ASKED = ({"copy": True}, {"order": "C"}, {"order": "auto"}, {"order": "K", "copy": True})
+MENDING = pytest.mark.parametrize(("make", "memory"), MENDED.values(), ids=MENDED.keys())
+
+
+def other_ints(*numbers: int) -> object:
+    kind = ctypes.c_int32
+    swapped = kind.__ctype_be__ if sys.byteorder == "little" else kind.__ctype_le__
+    return (swapped * len(numbers))(*numbers)
+
+
+@MENDING
+@pytest.mark.parametrize("options", ASKED, ids=str)
+def test_N9_a_copy_that_was_asked_for_mends_it_in_one_copy(make, memory, options):
+    x = make()
+    before = dlshim.stats()["copied"]
+    t = dlshim.from_dlpack(x, **options)
+    assert dlshim.stats()["copied"] == before + 1
+    assert memoryview(t).tobytes() == memory
+    assert (t.is_copied, t.readonly, t.data_ptr() % 64) == (True, False, 0)
+    with versioned(dlshim.upgrade(x, **options)) as imported:
+        assert imported.view.flags == caps.IS_COPIED
+    with bare(dlshim.upgrade(x, **options)):
+        pass
+    capsule = dlshim.to_capsule(x, **options)
+    assert memoryview(dlshim.from_dlpack(capsule)).tobytes() == memory
+
+
+@MENDING
+def test_N9_no_other_option_makes_that_copy(make, memory):
+    for options in ({}, {"order": "K"}, {"readonly": "copy"}, {"align": 64}):
+        with pytest.raises(BufferError, match='cannot describe that; pass order="C"') as told:
+            dlshim.from_dlpack(make(), **options)
+        assert not isinstance(told.value, dlshim.CopyRequiredError)
+    for options in ({"copy": False}, {"copy": False, "order": "C"}):
+        with pytest.raises(dlshim.CopyRequiredError, match="but copy=False was asked") as told:
+            dlshim.from_dlpack(make(), **options)
+        assert told.value.reason == "format"
+    with pytest.raises(dlshim.CopyRequiredError):
+        dlshim.upgrade(make(), order="auto").__dlpack__(copy=False)
+    t = dlshim.from_dlpack(dlshim.upgrade(make()).__dlpack__(max_version=(1, 0), copy=True))
+    assert memoryview(t).tobytes() == memory
+
+
+def test_N9_the_copy_obeys_the_other_options():
+    t = dlshim.from_dlpack(other_ints(1, 2), copy=True, align=4096, readonly=True)
+    assert (memoryview(t).tolist(), t.readonly, t.data_ptr() % 4096) == ([1, 2], True, 0)
+    t = dlshim.from_dlpack(laid_out("f", (1.0,), f"{OTHER}f4"), order="C", reinterpret="uint32")
+    assert memoryview(t).tolist() == [0x3F800000]
+    days = laid_out("q", (5, 6), f"{OTHER}M8[D]")
+    with pytest.raises(BufferError, match=r'DLPack has no code for.*reinterpret="int64"'):
+        dlshim.from_dlpack(days)
+    t = dlshim.from_dlpack(days, copy=True, reinterpret="int64")
+    assert memoryview(t).tolist() == [5, 6]
+
+
+def test_N9_a_large_copy_lets_other_threads_run_and_leaves_nothing():
+    x = other_ints(*range(100_000))
+    t = dlshim.from_dlpack(x, copy=True)
+    assert memoryview(t).tolist() == [*range(100_000)]
+    kept = weakref.ref(x)
+    del x
+    gc.collect()
+    assert kept() is None, "the copy needs nothing of the source"
+
+
+def test_N9_memory_that_is_copied_is_checked_like_any_other():
+    """The last element reaches one byte beyond the buffer."""
+    x = laid_out("h", (1, 2), caps.native("<i2"), step=3, data=bytearray(4))
+    with pytest.raises(BufferError, match="reach beyond the 4 bytes"):
+        dlshim.from_dlpack(x, copy=True)
+    for changes in ({"strides": (2**62 + 1,)}, {"shape": (2**61,)}, {"shape": (-1,)}):
+        x = laid_out("i", (1,), f"{OTHER}i4", shape=(3,), data=bytearray(4))
+        x.__array_interface__.update(changes)
+        with pytest.raises(BufferError):
+            dlshim.from_dlpack(x, copy=True)
+
+
+def test_N9_memory_that_is_said_to_be_elsewhere_is_not_read():
+    x = laid_out("i", (1, 2, 3), f"{OTHER}i4")
+    with pytest.raises(BufferError):
+        dlshim.from_dlpack(x, copy=True, assume_device="cuda")
+
+
 # --- capsule functions and methods ----------------------------------------------------
 
 
