@@ -26,6 +26,10 @@ def values_of_pandas(column: Any) -> Any:
     """
     if type(column.dtype).__module__.partition(".")[0] == "numpy":
         return column.to_numpy()
+    if type(column.dtype).__name__ == "BooleanDtype" and not column.hasnans:
+        values = column.to_numpy(dtype="bool").view()  # Arrow would pack them into bits
+        values.flags.writeable = False
+        return values
     make = getattr(column.array, "__arrow_array__", None)
     if make is None:
         return None

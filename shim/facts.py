@@ -12,7 +12,7 @@ from .arrays import row_major
 from .known.rows import Source, column
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .options import ROW_MAJOR, Option
+from .options import COPY, ROW_MAJOR, Option
 from .report import ANY_KEYWORD, Failure, Report, keywords_of, static
 from .sources import source_of
 
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     refuses: tuple[str, str] = ("", "")
     #: How the export that was asked for failed.
     fails: str = ""
-    #: Its chunks are joined, into memory of their own.
+    #: Its chunks are joined or its bits unpacked, into memory of their own.
     joined: bool = False
     #: The option ``readonly`` of a Producer, None where it was not given.
     word: Any = None
@@ -81,9 +81,9 @@ def facts_of(obj: Any, report: Report) -> Facts:
     if kind in ("object", "upgraded") and not isinstance(obj, Tensor):
         seen = visible(obj, report.library, report.plan)
     refuses, joined = seen.get("refuses", ("", "")), False
-    if isinstance(refuses[1], Option) and options.get(refuses[1].name) == refuses[1].value:
-        joined = refuses[1] == ROW_MAJOR
-        refuses = ("", "")  # the option that cures it was given
+    if _is_cured(refuses[1], options):
+        joined = refuses[1] in (ROW_MAJOR, COPY)
+        refuses = ("", "")
     word = options.get("readonly")
     immutable = immutable and not isinstance(word, bool) and not joined
     strides = report.strides
@@ -110,6 +110,13 @@ def facts_of(obj: Any, report: Report) -> Facts:
         word=word,
         order=options.get("order"),
     )
+
+
+def _is_cured(cure: str, options: dict[str, Any]) -> bool:
+    """Whether an option that cures a refusal was given; chunks have several."""
+    if cure == ROW_MAJOR and options.get("copy") is not False:
+        return options.get("order") in ("C", "auto") or options.get("copy") is True
+    return isinstance(cure, Option) and options.get(cure.name) == cure.value
 
 
 #: Every column that gives its memory by Arrow, of whatever library.

@@ -13,7 +13,7 @@ from .counted import CONJUGATED, GRAD, MASKED, NEGATED
 
 # By name: CPython 3.11 and 3.12 crash on an attribute of a module that the collector has emptied.
 from .dtypes import dtype_name as name_of
-from .options import DETACH, ROW_MAJOR
+from .options import COPY, DETACH, ROW_MAJOR
 
 #: Name -> DLPack's code, bits and lanes.
 TRIPLES = {"bool": (6, 8, 1), "bfloat16": (4, 16, 1)}
@@ -203,8 +203,8 @@ def _of_column(obj: Any, dtype: Any, *, missing: str = "", chunks: int = 1) -> d
 
 def _in_bits(found: dict[str, Any], call: str) -> dict[str, Any]:
     """The same for a column whose booleans are bits."""
-    if found.get("dtype") == "bool" and "refuses" not in found:
-        found["refuses"] = (f"{_BITS}{call}", "")
+    if found.get("dtype") == "bool" and found.get("refuses", ("", ROW_MAJOR))[1] == ROW_MAJOR:
+        found["refuses"] = (f"{_BITS}{call}", COPY)
     return found
 
 
@@ -234,6 +234,8 @@ def _pandas(obj: Any) -> dict[str, Any]:
         return _numpy(obj.to_numpy())
     dtype = getattr(obj.dtype, "pyarrow_dtype", None) or obj.dtype.numpy_dtype
     found = _of_column(obj, dtype, missing="x.fillna(...)" if obj.hasnans else "")
+    if type(obj.dtype).__name__ == "BooleanDtype" and not obj.hasnans:
+        return found  # its values are bytes, which are given as they are
     return _in_bits(found, "x.astype('uint8[pyarrow]')")
 
 

@@ -27,6 +27,7 @@ TO_HOST = Option("device", "cpu")
 ROW_MAJOR = Option("order", "C")
 AS_TAKEN = Option("order", "auto")
 AS_BOOL = Option("reinterpret", "bool")
+COPY = Option("copy", True)
 COPY_READONLY = Option("readonly", "copy")
 VOUCH = Option("readonly", False)
 

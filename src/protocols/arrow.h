@@ -32,6 +32,7 @@ typedef struct {
     int32_t axes;       /* of one value of the column */
     bool has_byte_axis; /* the bytes of a fixed_size_binary are an axis */
     bool takes_zero;    /* 0 can take the place of a missing element */
+    bool is_packed;     /* booleans in bits, which a copy makes bytes of; width is 1 */
     dl_dtype dtype;     /* of the elements */
     int64_t itemsize;   /* their bytes */
     int64_t width;      /* bytes of what the innermost array counts */
@@ -47,7 +48,8 @@ typedef struct {
 typedef struct {
     const char *data; /* the first; NULL: there are none */
     int64_t length;   /* values */
-    int64_t bytes;    /* of all of them */
+    int64_t bytes;    /* of all of them; of packed booleans, when they are unpacked */
+    int first_bit;    /* of packed booleans: its place in *data, lowest bit first */
 } dls_arrow_window;
 
 /* --- schema --- */
@@ -92,6 +94,14 @@ void dls_arrow_drop(arrow_array *array);
  * values. */
 int dls_arrow_find(dls_arrow_column *column, const arrow_array *array,
                    dls_arrow_window *window);
+
+/* New memory of ours for a copy of so many bytes, which reading->acquired holds.  NULL
+ * with MemoryError. */
+char *dls_arrow_make_room(const dls_reading *reading, int64_t bytes);
+/* Copy the values of a window to `to`; packed booleans become bytes.  The end of the
+ * copy.  Needs no GIL. */
+char *dls_arrow_put(const dls_arrow_column *column, const dls_arrow_window *from,
+                    char *to);
 
 /* --- device --- */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/copy.h"
 #include "python/errors.h"
 
 /* --- capsules ------------------------------------------------------------- */
@@ -231,8 +232,62 @@ dls_arrow_find(dls_arrow_column *column, const arrow_array *array,
                                                  "elements; the producer has to be "
                                                  "corrected");
     }
+    if (column->is_packed) {
+        window->first_bit = (int)(skipped % 8);
+        skipped /= 8;
+    }
     window->data = window->data != NULL ? window->data + skipped : NULL;
     return dls_arrow_check_named(column);
+}
+
+/* --- copies ----------------------------------------------------------------- */
+
+char *
+dls_arrow_make_room(const dls_reading *reading, int64_t bytes)
+{
+    void *start;
+    void *block = dls_alloc_aligned(bytes, reading->request->want.copy_align, &start);
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    DLS_COUNT(copied);
+    reading->acquired->hold = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
+    reading->acquired->flags |= DL_FLAG_IS_COPIED;
+    return start;
+}
+
+char *
+dls_arrow_put(const dls_arrow_column *column, const dls_arrow_window *from, char *to)
+{
+    const unsigned char *bits = (const unsigned char *)from->data;
+    if (!column->is_packed && from->bytes != 0) {
+        memcpy(to, from->data, (size_t)from->bytes);
+    }
+    for (int64_t i = 0; column->is_packed && i < from->bytes; i++) {
+        int64_t bit = from->first_bit + i;
+        to[i] = bits[bit / 8] >> (bit % 8) & 1;
+    }
+    return to + from->bytes;
+}
+
+/* The booleans of an array as bytes; *window describes them then. */
+static int
+unpack(const dls_arrow_column *column, dls_arrow_window *window)
+{
+    char *start = dls_arrow_make_room(column->reading, window->bytes);
+    if (start == NULL) {
+        return -1;
+    }
+    bool alone = window->bytes >= DLS_COPY_WITHOUT_GIL;
+    PyThreadState *away = alone ? PyEval_SaveThread() : NULL;
+    dls_arrow_put(column, window, start);
+    if (away != NULL) {
+        PyEval_RestoreThread(away);
+    }
+    window->data = start;
+    dls_arrow_drop(column->reading->array);
+    return 0;
 }
 
 /* --- __arrow_c_array__, __arrow_c_device_array__ ------------------------------ */
@@ -286,12 +341,17 @@ dls_arrow_array_read(dls_reading *reading)
     if (code == 0) {
         code = dls_arrow_find(&column, reading->array, &window);
     }
+    if (code == 0 && column.is_packed) {
+        code = unpack(&column, &window);
+    }
     if (code == 0) {
         code = dls_arrow_describe(&column, &window);
     }
     if (code < 0) {
         dls_arrow_drop(reading->array);
     }
-    reading->acquired->flags |= DL_FLAG_READ_ONLY;
+    if (!column.is_packed) {
+        reading->acquired->flags |= DL_FLAG_READ_ONLY;
+    }
     return dls_arrow_end(&column, code);
 }

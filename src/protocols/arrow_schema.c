@@ -362,6 +362,15 @@ read_tensor(dls_arrow_column *column, const arrow_schema *schema, counted parame
 
 /* --- the type ----------------------------------------------------------------- */
 
+/* Packed booleans become bytes by a copy=True, in memory of the host (C5). */
+static bool
+is_unpacked(const dls_arrow_column *column)
+{
+    const dls_reading *reading = column->reading;
+    return reading->request->want.copy == 1
+           && reading->acquired->tensor.device.device_type == dl_kDLCPU;
+}
+
 /* The innermost type. */
 static int
 judge_elements(dls_arrow_column *column, const arrow_schema *schema)
@@ -397,6 +406,13 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
     }
     if (dls_dtype_from_arrow(format, &column->dtype)) {
         column->itemsize = column->width = column->dtype.bits / 8;
+        return 0;
+    }
+    if (strcmp(format, "b") == 0 && is_unpacked(column)) {
+        column->is_packed = true;
+        column->takes_zero = false;
+        column->dtype = (dl_dtype){dl_kDLBool, 8, 1};
+        column->itemsize = column->width = 1;
         return 0;
     }
     if (bytes >= 0) {

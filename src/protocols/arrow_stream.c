@@ -299,32 +299,21 @@ take_chunks(dls_arrow_column *column, stream *s, chunks *all)
 
 /* The memory of all chunks, one after the other, in a block of ours. */
 static int
-join(const dls_reading *reading, const chunks *all, dls_arrow_window *window)
+join(const dls_arrow_column *column, const chunks *all, dls_arrow_window *window)
 {
-    void *start;
-    void *block = dls_alloc_aligned(all->bytes, reading->request->want.copy_align,
-                                    &start);
-    if (block == NULL) {
-        PyErr_NoMemory();
+    char *start = dls_arrow_make_room(column->reading, all->bytes), *to = start;
+    if (start == NULL) {
         return -1;
     }
     bool alone = all->bytes >= DLS_COPY_WITHOUT_GIL;
     PyThreadState *away = alone ? PyEval_SaveThread() : NULL;
-    char *to = start;
     for (int64_t i = 0; i < all->count; i++) {
-        const dls_arrow_window *from = &all->first[i].window;
-        if (from->bytes != 0) {
-            memcpy(to, from->data, (size_t)from->bytes);
-            to += from->bytes;
-        }
+        to = dls_arrow_put(column, &all->first[i].window, to);
     }
     if (away != NULL) {
         PyEval_RestoreThread(away);
     }
-    DLS_COUNT(copied);
-    reading->acquired->hold = (dls_hold){.base = block, .kind = DLS_HOLD_BLOCK};
-    reading->acquired->flags |= DL_FLAG_IS_COPIED;
-    *window = (dls_arrow_window){start, all->length, all->bytes};
+    *window = (dls_arrow_window){start, all->length, all->bytes, 0};
     return 0;
 }
 
@@ -333,10 +322,11 @@ describe(dls_arrow_column *column, chunks *all)
 {
     dls_acquired *acquired = column->reading->acquired;
     dls_arrow_window window = {.length = 0};
-    if (all->count > 1 && join(column->reading, all, &window) < 0) {
+    bool copies = all->count > 1 || column->is_packed;
+    if (copies && join(column, all, &window) < 0) {
         return -1;
     }
-    if (all->count == 1) {
+    if (!copies && all->count == 1) {
         window = all->first[0].window;
         dls_arrow_move(&all->first[0].array, column->reading->array);
         all->count = 0;

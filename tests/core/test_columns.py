@@ -502,6 +502,104 @@ def test_C9_missing_values_of_a_later_chunk_are_seen():
     assert ended(count)
 
 
+# ---- packed booleans ---------------------------------------------------------------------------
+
+#: 20 of them, of no regular pattern.
+TRUTHS = [bool(0b1011_0010_0111_0001_1101 >> i & 1) for i in range(20)]
+
+
+def booleans(count: Count, start: int, end: int, **more: object) -> object:
+    """The values from `start` to `end` of one bitmap."""
+    return array(count, end - start, bitmap(TRUTHS), offset=start, **more)
+
+
+@pytest.mark.parametrize("start", range(10))
+def test_C5_a_copy_unpacks_booleans_from_any_bit_on(start):
+    count = Count()
+    for end in (start, start + 1, start + 7, 20):
+        before = _core._counters()["copied"]
+        x = of(count, schema(count, "b"), booleans(count, start, end))
+        with versioned(dlshim.upgrade(x, copy=True)) as imported:
+            assert imported.view.dtype == (6, 8, 1)
+            assert imported.values() == TRUTHS[start:end]
+            assert imported.view.flags == 2, "a copy, and writable"
+            assert ended(count), "the bits are not needed"
+        assert _core._counters()["copied"] == before + 1
+
+
+@pytest.mark.parametrize("cuts", [(20,), (3, 20), (0, 3, 3, 11, 20)])
+def test_C5_chunks_of_booleans_are_unpacked_in_the_same_copy(cuts):
+    count = Count()
+    chunks = [booleans(count, a, b) for a, b in zip((0, *cuts), cuts, strict=False)]
+    x = made.of_stream(count, made.stream(count, schema(count, "b"), chunks))
+    before = _core._counters()["copied"]
+    assert values(x, copy=True) == TRUTHS
+    assert _core._counters()["copied"] == before + 1 and ended(count)
+
+
+def test_C5_booleans_in_lists_and_tensors_are_unpacked():
+    count = Count()
+    inside = array(Count(), 20, bitmap(TRUTHS), offset=0)
+    x = of(count, schema(count, "+w:3", child_schema("b")), array(count, 4, None, inside, offset=1))
+    assert values(x, copy=True) == [TRUTHS[i : i + 3] for i in range(3, 15, 3)]
+    said = made.metadata(
+        {
+            "ARROW:extension:name": "arrow.fixed_shape_tensor",
+            "ARROW:extension:metadata": '{"shape": [2, 3], "permutation": [1, 0]}',
+        }
+    )
+    inside = array(Count(), 6, bitmap(TRUTHS[:6]))
+    x = of(
+        count,
+        schema(count, "+w:6", child_schema("b"), said=said),
+        array(count, 1, None, inside),
+    )
+    a, b, c, d, e, f = TRUTHS[:6]
+    assert values(x, copy=True) == [[[a, d], [b, e], [c, f]]]
+    assert ended(count)
+
+
+def test_C5_the_copy_of_booleans_obeys_the_other_options():
+    count = Count()
+
+    def column() -> object:
+        return of(count, schema(count, "b"), booleans(count, 1, 4))
+
+    t = dlshim.from_dlpack(column(), copy=True, align=4096, readonly=True, order="C")
+    assert (shown(t), t.readonly, t.data_ptr() % 4096) == (TRUTHS[1:4], True, 0)
+    t = dlshim.from_dlpack(column(), copy=True, reinterpret="uint8")
+    assert (shown(t), t.dtype.name) == ([*map(int, TRUTHS[1:4])], "uint8")
+    t = dlshim.from_dlpack(dlshim.to_capsule(column(), copy=True))
+    assert shown(t) == TRUTHS[1:4]
+    asked = dlshim.upgrade(column()).__dlpack__(max_version=(1, 0), copy=True)
+    assert shown(dlshim.from_dlpack(asked)) == TRUTHS[1:4]
+    many = array(count, 100_000, bytes(range(256)) * 49)
+    t = dlshim.from_dlpack(of(count, schema(count, "b"), many), copy=True)
+    assert shown(t)[:2056] == [bool(i // 8 % 256 >> i % 8 & 1) for i in range(2056)]
+    assert ended(count)
+
+
+def test_C5_only_copy_unpacks_booleans():
+    count = Count()
+    for options in ({}, {"order": "C"}, {"order": "auto"}, {"copy": False}):
+        x = of(count, schema(count, "b"), booleans(count, 0, 4))
+        with pytest.raises(BufferError, match="booleans are packed into bits"):
+            dlshim.from_dlpack(x, **options)
+    assert ended(count)
+
+
+def test_C6_missing_booleans_are_refused_before_they_are_unpacked():
+    count = Count()
+    x = of(count, schema(count, "b"), booleans(count, 0, 4, valid=b"\x0b", null_count=-1))
+    with pytest.raises(BufferError, match=r"values are missing in it \(1\)"):
+        dlshim.from_dlpack(x, copy=True)
+    inside = array(Count(), 4, bitmap(TRUTHS), valid=b"\x0b", null_count=1)
+    x = of(count, schema(count, "+w:2", child_schema("b")), array(count, 2, None, inside))
+    with pytest.raises(BufferError, match=r"missing in its lists \(1\)"):
+        dlshim.from_dlpack(x, copy=True)
+    assert ended(count)
+
+
 # ---- the negotiation ---------------------------------------------------------------------------
 
 

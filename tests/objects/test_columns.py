@@ -38,6 +38,8 @@ def shows(x: Any, array: Any) -> bool:
     """Whether an array lies in the memory of a column, as PyArrow or NumPy sees that."""
     if type(x).__module__.startswith("pandas") and type(x.dtype).__module__.startswith("numpy"):
         return numpy.shares_memory(array, x.to_numpy())
+    if str(getattr(x, "dtype", "")) == "boolean":
+        return numpy.shares_memory(array, x.to_numpy("bool"))
     pyarrow = importlib.import_module("pyarrow")
     if hasattr(type(x), "__arrow_c_stream__"):
         x = pyarrow.chunked_array(x)
@@ -106,14 +108,18 @@ def test_inspect_says_so_and_exports_nothing(row: dict[str, Any]) -> None:
         )
     else:
         assert verdict.upgraded.result == "refused" and verdict.upgraded.by == "dlshim"
+        option = re.search(r"upgrade\(x, (.+)\)\)", verdict.cure)
         joined = row["gives"] == "joined on request"
-        if not joined:  # the way that the library itself has, or none
-            assert verdict.cure == "" or re.match(r"pass .+ instead", verdict.cure)
-        else:
-            assert verdict.cure == 'numpy.from_dlpack(dlshim.upgrade(x, order="C"))'
-            told = dlshim.inspect(dlshim.upgrade(x, order="C"), consumer="numpy.from_dlpack")
+        if option is None:  # the way that the library itself has, or none
+            assert not joined and (not verdict.cure or re.match(r"pass .+ instead", verdict.cure))
+            return
+        assert option[1] == ('order="C"' if joined else "copy=True")
+        for each in {option[1], "copy=True"} | ({'order="auto"'} if joined else set()):
+            upgraded = eval(f"dlshim.upgrade(x, {each})")
+            told = dlshim.inspect(upgraded, consumer="numpy.from_dlpack")
             assert told.verdicts[0].upgraded.result in ("works", "unknown")
             assert told.verdicts[0].upgraded.copied is not False
+            assert same(numpy.from_dlpack(upgraded).tolist(), eval(row["values"], space))
 
 
 def own_ids(row: dict[str, Any]) -> str:
