@@ -203,7 +203,7 @@ def upgrade(
     align: int | None = None,
     reinterpret: _DType | None = None,
     assume_device: _Device | None = None,
-    detach: bool = False,
+    detach: bool | Literal["auto"] = False,
     on_release: Literal["contract", "guard"] = "contract",
 ) -> Producer:
     """Wrap an array, raw capsule or older-protocol object as a DLPack producer.
@@ -227,7 +227,7 @@ def upgrade(
     align: alignment in bytes, copied if needed
     reinterpret: the same bits as another dtype: "bool", (code, bits, lanes)
     assume_device: where the memory is, if the producer's label is wrong
-    detach: call obj.detach() first (autograd)
+    detach: True: call obj.detach() first (autograd), "auto": where that is needed
     on_release: "guard": the memory goes back after the consumer's work on the device
     """
 
@@ -246,7 +246,7 @@ def from_dlpack(
     align: int | None = None,
     reinterpret: _DType | None = None,
     assume_device: _Device | None = None,
-    detach: bool = False,
+    detach: bool | Literal["auto"] = False,
     on_release: Literal["contract", "guard"] = "contract",
 ) -> Tensor:
     """Take the memory of x and describe it: a Tensor that owns a share of it.
@@ -272,7 +272,7 @@ def to_capsule(
     align: int | None = None,
     reinterpret: _DType | None = None,
     assume_device: _Device | None = None,
-    detach: bool = False,
+    detach: bool | Literal["auto"] = False,
     on_release: Literal["contract", "guard"] = "contract",
 ) -> CapsuleType:
     """A raw DLPack capsule of obj, for functions that want one.

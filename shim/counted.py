@@ -77,7 +77,7 @@ COUNTED = (
         "arrays whose values are not what their memory holds (conjugate and negative bits, masks)",
         "the consumer would read other values. Masks are those of `numpy.ma` and astropy; one that "
         "hides nothing passes, and one inside a proxy is not seen",
-        "`x.resolve_conj()`, `x.filled(value)`, which the error names",
+        "`copy=True` for bits, `x.filled(value)` for masks, which the error names",
         "T12",
         (CONJUGATED, NEGATED, MASKED),
     ),

@@ -12,7 +12,7 @@ from .arrays import row_major
 from .known.rows import Source, column
 from .libraries import version_of, version_tuple
 from .look import NAMES, Array, visible
-from .options import COPY, ROW_MAJOR, Option
+from .options import COPY, DETACH, ROW_MAJOR, Option
 from .report import ANY_KEYWORD, Failure, Report, keywords_of, static
 from .sources import source_of
 
@@ -116,6 +116,8 @@ def _is_cured(cure: str, options: dict[str, Any]) -> bool:
     """Whether an option that cures a refusal was given; chunks have several."""
     if cure == ROW_MAJOR and options.get("copy") is not False:
         return options.get("order") in ("C", "auto") or options.get("copy") is True
+    if cure == DETACH:
+        return bool(options.get("detach"))
     return isinstance(cure, Option) and options.get(cure.name) == cure.value
 
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
         align: int | None
         reinterpret: Any
         assume_device: Any
-        detach: bool
+        detach: bool | Literal["auto"]
         on_release: Literal["contract", "guard"]
 
 

@@ -147,7 +147,7 @@ def _torch(obj: Any) -> dict[str, Any]:
     if obj.requires_grad:
         found["refuses"] = (GRAD, DETACH)
     elif obj.is_conj() or obj.is_neg():
-        found["refuses"] = (CONJUGATED if obj.is_conj() else NEGATED, "")
+        found["refuses"] = (CONJUGATED if obj.is_conj() else NEGATED, COPY)
     return found
 
 

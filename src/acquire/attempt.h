@@ -185,6 +185,10 @@ dls_attempt dls_attempt_move(dls_exchange *x, dl_device device);
 /* Checks that a library should make itself, but does not make in each of its ways out:
  * autograd, conjugate and negative bits, elements that are no numbers, masks (T12). */
 
+/* Does a tensor of a library with autograd require grad?  1, 0, or -1 with the
+ * exception of the object. */
+int dls_requires_grad(dls_state *state, const dls_plan *plan, PyObject *obj);
+
 /* Refuse a tensor that requires grad: 0 = it does not, -1 = BufferError that names the
  * cure, or the exception of the object. */
 int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
@@ -194,6 +198,12 @@ int dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj);
  * have the conjugate bit; integers and bools have neither.  Results as above. */
 int dls_refuse_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
                          dl_dtype dtype);
+
+/* Has the tensor such a bit?  1 = *resolved is a new reference to a tensor without one,
+ * which the object's own methods made: its memory is new.  0, or -1 with an
+ * exception. */
+int dls_resolve_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
+                          PyObject **resolved);
 
 /* Both, of a subclass past its library's hook (plan->plain_calls): under one guard,
  * which costs more than the questions.  autograd: whether the first is asked.  Results

@@ -54,8 +54,9 @@ truth_of_method(PyObject *obj, PyObject *name, PyObject *method)
     return is_absent(obj, name) ? 0 : -1;
 }
 
+/* Does it require grad?  1, 0, or -1. */
 static int
-refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
+requires_grad(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
     bool stops = dls_plan_has(plan, DLS_LIB_STOP_GRADIENT);
     PyObject *value = NULL;
@@ -69,9 +70,13 @@ refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     PyObject *name = stops ? state->names.stop_gradient : state->names.requires_grad;
     int got = value != NULL ? 1 : dls_get_optional(obj, name, &value);
     int truth = got > 0 ? truth_of(value) : got;
-    if (truth >= 0 && got > 0 && stops) {
-        truth = !truth;
-    }
+    return truth >= 0 && got > 0 && stops ? !truth : truth;
+}
+
+/* truth: of requires_grad. */
+static int
+refuse_grad(dls_state *state, const dls_plan *plan, PyObject *obj, int truth)
+{
     if (truth > 0) {
         dls_refuse(state, DLS_EOPTION, obj,
                    dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)
@@ -83,21 +88,26 @@ refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
     return truth == 0 ? 0 : -1;
 }
 
-/* As refuse_autograd; of a subclass past its library's hook, which costs microseconds.
- */
+/* Of a subclass past its library's hook, which costs microseconds. */
 int
-dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
+dls_requires_grad(dls_state *state, const dls_plan *plan, PyObject *obj)
 {
     if (plan->plain_calls == NULL) {
-        return refuse_autograd(state, plan, obj);
+        return requires_grad(state, plan, obj);
     }
     PyObject *guard = dls_library_enter(state, plan->plain_calls);
     if (guard == NULL) {
         return -1;
     }
-    int code = refuse_autograd(state, plan, obj);
+    int truth = requires_grad(state, plan, obj);
     dls_library_leave(state, guard);
-    return code;
+    return truth;
+}
+
+int
+dls_refuse_autograd(dls_state *state, const dls_plan *plan, PyObject *obj)
+{
+    return refuse_grad(state, plan, obj, dls_requires_grad(state, plan, obj));
 }
 
 /* A lazy bit is set.  wrapped: the text for a library that wraps read-only memory.
@@ -107,7 +117,7 @@ refuse_bit(dls_state *state, const dls_plan *plan, PyObject *obj, const char *te
            const char *wrapped)
 {
     bool wraps = dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY);
-    return dls_refuse(state, DLS_EBUFFER, obj, "%s", wraps ? wrapped : text);
+    return dls_refuse(state, DLS_EOPTION, obj, "%s", wraps ? wrapped : text);
 }
 
 static int
@@ -120,7 +130,7 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
     if (truth > 0) {
         return refuse_bit(state, plan, obj,
                           "its conjugate bit is set, the memory holds other values: "
-                          "call x.resolve_conj() first",
+                          "call x.resolve_conj() first, or pass copy=True",
                           "its conjugate bit is set, the memory holds other values: "
                           "wrap tensor.resolve_conj() instead");
     }
@@ -129,7 +139,7 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
         if (truth > 0) {
             return refuse_bit(state, plan, obj,
                               "its negative bit is set, the memory holds other values: "
-                              "call x.resolve_neg() first",
+                              "call x.resolve_neg() first, or pass copy=True",
                               "its negative bit is set, the memory holds other values: "
                               "wrap tensor.resolve_neg() instead");
         }
@@ -145,10 +155,56 @@ dls_refuse_past_hook(dls_state *state, const dls_plan *plan, PyObject *obj,
     if (guard == NULL) {
         return -1;
     }
-    int code = autograd ? refuse_autograd(state, plan, obj) : 0;
+    int truth = autograd ? requires_grad(state, plan, obj) : 0;
+    int code = refuse_grad(state, plan, obj, truth);
     code = code == 0 ? refuse_bits(state, plan, obj, dtype) : code;
     dls_library_leave(state, guard);
     return code;
+}
+
+/* --- lazy bits that a copy resolves ---------------------------------------- */
+
+/* Is a lazy bit of the object set?  1, 0, or -1. */
+static int
+has_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj)
+{
+    int truth = truth_of_method(obj, state->names.is_conj, NULL);
+    return truth == 0 ? truth_of_method(obj, state->names.is_neg, plan->is_neg) : truth;
+}
+
+/* obj.resolve_conj().resolve_neg(), a new reference; NULL with its exception. */
+static PyObject *
+resolve_bits(const dls_state *state, PyObject *obj)
+{
+    PyObject *once = PyObject_CallMethodObjArgs(obj, state->names.resolve_conj, NULL);
+    PyObject *twice = once != NULL ? PyObject_CallMethodObjArgs(
+                                         once, state->names.resolve_neg, NULL)
+                                   : NULL;
+    Py_XDECREF(once);
+    return twice;
+}
+
+int
+dls_resolve_lazy_bits(dls_state *state, const dls_plan *plan, PyObject *obj,
+                      PyObject **resolved)
+{
+    PyObject *guard = NULL;
+    *resolved = NULL;
+    if (plan->plain_calls != NULL) {
+        guard = dls_library_enter(state, plan->plain_calls);
+        if (guard == NULL) {
+            return -1;
+        }
+    }
+    int truth = has_lazy_bits(state, plan, obj);
+    if (truth > 0) {
+        *resolved = resolve_bits(state, obj);
+        truth = *resolved != NULL ? 1 : -1;
+    }
+    if (guard != NULL) {
+        dls_library_leave(state, guard);
+    }
+    return truth;
 }
 
 int

@@ -238,7 +238,7 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
                      .copy = always,
                      .order = DLS_ORDER_C,
                      .align = request->alignment,
-                     .detach = request->detach != 0};
+                     .detach = request->detach != 0 ? DLS_DETACH_YES : DLS_DETACH_NO};
     if (writes_are_lost(state, obj, request)) {
         return dls_refuse(state, DLS_EBUFFER, obj,
                           "it gives a copy, and what is written there would be lost; "

@@ -247,8 +247,9 @@ typedef struct {
     PyObject *tried_error; /* ... it raised this (strong); NULL: it gave nothing */
     bool learned_failed; /* the learned form failed for this object: what works instead
                           * is not learned (N1) */
-    bool copied;      /* export: dlshim made a copy, which is ready for every stream */
-    bool keeps;       /* a Producer asks, and keeps memory made for its export (T8) */
+    bool resolved; /* the source is a copy that its library made of lazy bits (T12) */
+    bool copied;   /* export: dlshim made a copy, which is ready for every stream */
+    bool keeps;    /* a Producer asks, and keeps memory made for its export (T8) */
     dls_shared *kept; /* export: that memory, a share; NULL: none was made */
 } dls_exchange;
 

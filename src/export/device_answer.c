@@ -44,6 +44,13 @@ device_by_export(dls_exchange *x, dl_device *device)
     return 0;
 }
 
+static bool
+detaches(const dls_options *options)
+{
+    return dls_option_given(options, DLS_OPTION_detach)
+           && options->detach != DLS_DETACH_NO;
+}
+
 /* 1 = *device, 0 = only an export can tell, -1 = exception. */
 static int
 device_without_export(dls_exchange *x, dl_device *device)
@@ -57,8 +64,7 @@ device_without_export(dls_exchange *x, dl_device *device)
         *device = dls_tensor_data(x->source)->tensor.device;
         return 1;
     }
-    bool detach = dls_option_given(options, DLS_OPTION_detach) && options->detach;
-    if (detach || Py_TYPE(x->source) != x->plan->type) {
+    if (detaches(options) || Py_TYPE(x->source) != x->plan->type) {
         return 0;
     }
     return dls_exchange_ask_author(x, true) < 0 ? -1 : dls_acquire_device(x, device);
@@ -85,6 +91,8 @@ dls_device_answer(dls_state *state, PyObject *source, dls_plan *plan,
     bool anew = options == NULL && Py_TYPE(source) != plan->type;
     int got = source == Py_None ? 0 : device_without_export(&x, device);
     if (got == 0 && dls_exchange_prepare(&x) == 0) {
+        /* With detach="auto" there may have been nothing to detach. */
+        anew |= detaches(options) && x.source == source;
         got = anew ? dls_acquire_device(&x, device) : 0;
         got = got == 0 ? device_by_export(&x, device) == 0 : got;
         /* An object that has lost the __dlpack__ that its plan calls is met anew,

@@ -18,6 +18,7 @@
 #include "python/errors.h"
 #include "python/state.h"
 #include "sync/producer_stream.h"
+#include "sync/stream_value.h"
 #include "sync/sync_exchange.h"
 #include "sync/work_stream.h"
 #include "types/offers.h"
@@ -184,6 +185,7 @@ dls_exchange_begin(dls_exchange *x, dls_state *state, PyObject *source, dls_plan
     x->tried = 0;
     x->tried_error = NULL;
     x->copied = false;
+    x->resolved = false;
     x->keeps = false;
     x->kept = NULL;
     dls_request_init(&x->request, options);
@@ -232,15 +234,37 @@ replace_source(dls_exchange *x, PyObject *source, dls_plan *plan)
     dls_plan_drop(plan_before);
 }
 
-/* detach=True: the detached object is the source from here on. */
+/* detach="auto": is there nothing to detach?  1, 0, or -1. */
+static int
+is_detached(const dls_exchange *x)
+{
+    if (x->request.options->detach != DLS_DETACH_AUTO
+        || !dls_plan_has(x->plan, DLS_LIB_AUTOGRAD)) {
+        return 0;
+    }
+    int grad = dls_requires_grad(x->state, x->plan, x->source);
+    return grad < 0 ? -1 : !grad;
+}
+
+/* detach=: the detached object is the source from here on. */
 static int
 detach_source(dls_exchange *x)
 {
     PyObject *method = NULL;
-    int got = dls_get_optional(x->source, x->state->names.detach, &method);
+    int got = is_detached(x);
+    if (got != 0) {
+        return got < 0 ? dls_refuse_from_pending(x->state, x->source, "detach= failed")
+                       : 0;
+    }
+    got = dls_get_optional(x->source, x->state->names.detach, &method);
+    if (got == 0 && x->request.options->detach == DLS_DETACH_AUTO) {
+        return 0;
+    }
     if (got == 0) {
-        dls_refuse(x->state, DLS_EBUFFER, x->source,
-                   "detach=True, but it has no .detach(); drop the option");
+        dls_refuse(
+            x->state, DLS_EBUFFER, x->source,
+            "detach=True, but it has no .detach(); pass detach=\"auto\", or drop "
+            "the option");
     }
     if (got <= 0) {
         return -1;
@@ -250,10 +274,44 @@ detach_source(dls_exchange *x)
     dls_plan *plan = detached != NULL ? dls_plan_find(x->state, detached) : NULL;
     if (plan == NULL) {
         Py_XDECREF(detached);
-        return dls_refuse_from_pending(x->state, x->source, "detach=True failed");
+        return dls_refuse_from_pending(x->state, x->source, "detach= failed");
     }
     replace_source(x, detached, plan);
     return 0;
+}
+
+/* With copy=True an object whose conjugate or negative bit is set was refused, because
+ * its memory holds other values.  Its own methods put the values into new memory, which
+ * is the copy (T12).  They run in the library's own order of work, so not where the
+ * user has named another stream.  True: the exchange is to be run again.  False: the
+ * exception that is pending stays, or is a new one. */
+static bool
+resolve_source(dls_exchange *x)
+{
+    PyObject *stream = x->request.streams.producer;
+    PyObject *resolved = NULL;
+    if (x->request.want.copy != 1 || !dls_plan_has(x->plan, DLS_LIB_LAZY_BITS)
+        || (stream != NULL && stream != Py_None && !dls_stream_is_minus_one(stream))
+        || !PyErr_ExceptionMatches(PyExc_BufferError)) {
+        return false;
+    }
+    PyObject *error = dls_error_take();
+    int got = dls_resolve_lazy_bits(x->state, x->plan, x->source, &resolved);
+    if (got == 0) {
+        dls_error_restore(error);
+        return false;
+    }
+    Py_XDECREF(error);
+    dls_plan *plan = got > 0 ? dls_plan_find(x->state, resolved) : NULL;
+    if (plan == NULL) {
+        Py_XDECREF(resolved);
+        dls_refuse_from_pending(x->state, x->source, "copy=True failed");
+        return false;
+    }
+    replace_source(x, resolved, plan);
+    x->request.want.copy = -1;
+    x->resolved = true;
+    return true;
 }
 
 /* A Producer that the garbage collector has cleared has None as its source. */
@@ -282,7 +340,7 @@ wants_detach(const dls_exchange *x)
 {
     const dls_options *options = x->request.options;
     return options != NULL && dls_option_given(options, DLS_OPTION_detach)
-           && options->detach && !dls_plan_is_tensor(x->plan)
+           && options->detach != DLS_DETACH_NO && !dls_plan_is_tensor(x->plan)
            && (!x->request.want.detaches || dls_plan_has(x->plan, DLS_LIB_AUTOGRAD));
 }
 
@@ -569,7 +627,12 @@ run_once(dls_exchange *x, dls_export_kind kind)
 {
     dls_resolved resolved = {0};
     void *given = NULL;
-    if (dls_acquire(x) == 0 && dls_resolve(x, &resolved) == 0) {
+    int code = dls_acquire(x);
+    if (code == 0 && x->resolved) {
+        x->acquired.flags |= DL_FLAG_IS_COPIED;
+        x->acquired.altered = true;
+    }
+    if (code == 0 && dls_resolve(x, &resolved) == 0) {
         assert(dls_exchange_check(x));
         x->copied = resolved.copied;
         given = kind == DLS_EXPORT_TENSOR   ? (void *)make_tensor(x, &resolved)
@@ -623,6 +686,10 @@ dls_exchange_run(dls_exchange *x, dls_export_kind kind)
         return NULL;
     }
     void *given = run_once(x, kind);
+    if (given == NULL && resolve_source(x)) {
+        clear_run(x);
+        return run_once(x, kind);
+    }
     bool lost = given == NULL && !prepared && !dls_plan_is_tensor(x->plan)
                 && (PyErr_ExceptionMatches(PyExc_AttributeError)
                     || PyErr_ExceptionMatches(PyExc_BufferError))

@@ -444,7 +444,8 @@ PyMethodDef dls_public_methods[] = {
      "align: alignment in bytes, copied if needed\n"
      "reinterpret: the same bits as another dtype: \"bool\", (code, bits, lanes)\n"
      "assume_device: where the memory is, if the producer's label is wrong\n"
-     "detach: call obj.detach() first (autograd)\n"
+     "detach: True: call obj.detach() first (autograd), \"auto\": where that is "
+     "needed\n"
      "on_release: \"guard\": the memory goes back after the consumer's work on the "
      "device"},
     {"from_dlpack", DLS_FASTCALL(from_dlpack), METH_FASTCALL | METH_KEYWORDS,

@@ -107,6 +107,8 @@ typedef enum {
     X(is_conj, "is_conj")                                       \
     X(base, "base")                                             \
     X(is_neg, "is_neg")                                         \
+    X(resolve_conj, "resolve_conj")                             \
+    X(resolve_neg, "resolve_neg")                               \
     X(is_cpu, "is_cpu")                                         \
     X(torch_function, "__torch_function__")                     \
     X(enter, "__enter__")                                       \

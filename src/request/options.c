@@ -151,6 +151,28 @@ show_readonly(const option_row *row, const dls_options *options)
                : PyBool_FromLong(options->readonly == DLS_READONLY_TRUE);
 }
 
+/* --- kind detach ------------------------------------------------------------ */
+
+static int
+parse_detach(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
+{
+    if (PyBool_Check(value)) {
+        out->detach = value == Py_True ? DLS_DETACH_YES : DLS_DETACH_NO;
+        return 0;
+    }
+    int position = read_word(state, row, "True, False, ", value);
+    out->detach = (dls_option_detach)(DLS_DETACH_AUTO + position);
+    return position < 0 ? -1 : 0;
+}
+
+static PyObject *
+show_detach(const option_row *row, const dls_options *options)
+{
+    return options->detach >= DLS_DETACH_AUTO
+               ? PyUnicode_FromString(row->words[options->detach - DLS_DETACH_AUTO])
+               : PyBool_FromLong(options->detach == DLS_DETACH_YES);
+}
+
 /* A str, or the str that an object of another library reads as: a new reference, None
  * if it reads as nothing. */
 static PyObject *

@@ -26,6 +26,8 @@ typedef PyObject *dls_option_stream; /* strong; an accepted value (dls_stream_ch
                                       * the word "wait" */
 typedef uint8_t dls_option_word;     /* position in the row's words */
 typedef dls_readonly dls_option_readonly; /* in the order of the row's words */
+/* In the order of the row's words: AUTO and those behind it. */
+typedef enum { DLS_DETACH_NO, DLS_DETACH_YES, DLS_DETACH_AUTO } dls_option_detach;
 typedef dl_device dls_option_device;
 typedef struct {
     dl_device device;

@@ -48,7 +48,7 @@ WRONG_VALUE = [
     {"reinterpret": (300, 8, 1)}, {"reinterpret": (1, 8, 1, 1)}, {"reinterpret": (2, 0, 1)},
     {"reinterpret": (2, 32, 0)},
     {"device": "tpu"}, {"device": ""}, {"device": "cuda:x"}, {"device": "cuda:-1"},
-    {"assume_device": "disk"}, {"unknown_stream": "maybe"}, {"stream": -2},
+    {"assume_device": "disk"}, {"unknown_stream": "maybe"}, {"stream": -2}, {"detach": "always"},
 ]  # fmt: skip
 
 
@@ -583,6 +583,43 @@ def test_detach_is_called_when_asked_and_never_otherwise(table, ask):
 
 
 @BOTH
+@pytest.mark.parametrize("table", [False, True])
+def test_detach_auto_detaches_what_requires_grad_and_nothing_else(table, ask):
+    cls = torch_like(table=table)
+    x, plain = cls(requires_grad=True), cls()
+    for each, times in ((x, 1), (plain, 0), (x, 2)):
+        with ask(dlshim.upgrade(each, detach="auto")) as imported:
+            assert imported.view.element_zero == each.element_zero
+        assert each.detached == times
+    paddle = paddle_like(table=table)
+    for stops in (True, False):
+        x = paddle(stop_gradient=stops)
+        with ask(dlshim.upgrade(x, detach="auto")) as imported:
+            assert imported.view.element_zero == x.element_zero
+
+
+@SOURCES
+def test_detach_auto_takes_what_cannot_be_detached(cls):
+    """Nothing is done, and the device is asked as it is without the option."""
+    x = cls()
+    upgraded = dlshim.upgrade(x, detach="auto")
+    assert upgraded.__dlpack_device__() == dlshim.upgrade(cls()).__dlpack_device__()
+    with versioned(upgraded) as imported:
+        assert imported.view.element_zero == x.element_zero
+    assert repr(upgraded).endswith(", detach='auto'>")
+
+
+def test_detach_auto_calls_the_method_of_any_library():
+    class Weight(P2):
+        def detach(self):
+            return P2((2,), "int8")
+
+    with versioned(dlshim.upgrade(Weight(), detach="auto")) as imported:
+        assert imported.values() == [0, 1]
+    assert dlshim.kernel(lambda x: x.shape, takes="tensor", detach="auto")(Weight()) == (2,)
+
+
+@BOTH
 @SOURCES
 def test_host_memory_needs_no_wait(cls, ask):
     """The word is one of the option and of from_dlpack, and no value of a consumer (S9, S25)."""
@@ -646,10 +683,54 @@ def test_detach_that_raises():
 def test_T12_torchs_lazy_bits_are_refused(bit, table, ask):
     """The bits are not in memory: whoever reads it gets the wrong sign."""
     x = torch_like(table=table)((3,), "complex64" if bit == "conj" else "float32", **{bit: True})
-    for options in ({}, {"copy": True}, {"detach": True}):
+    for options in ({}, {"copy": False}, {"order": "C"}, {"detach": True}, {"detach": "auto"}):
         with pytest.raises(BufferError) as error:
             ask(dlshim.upgrade(x, **options))
-        tells(error.value, "Tensor", bit, "resolve")
+        tells(error.value, "Tensor", bit, "resolve", "or pass copy=True")
+
+
+@BOTH
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("bits", [{"conj": True}, {"neg": True}, {"conj": True, "neg": True}])
+def test_T12_a_copy_resolves_torchs_lazy_bits(bits, table, ask):
+    """By the methods of torch itself, whose new memory is the copy: there is one copy in all."""
+    cls = torch_like(table=table)
+    for shape, more in (((3,), {}), ((3,), {"align": 1}), ((), {}), ((0, 2), {"readonly": True})):
+        x = cls(shape, "complex64", **bits)
+        if more.get("readonly") and ask is bare:
+            continue
+        with counting() as count:
+            imported = ask(dlshim.upgrade(x, copy=True, **more))
+        assert imported.values() == x.values() and count.copied == 0
+        assert imported.view.element_zero != x.element_zero
+        if ask is versioned:
+            assert imported.view.copied and imported.view.readonly is bool(more.get("readonly"))
+        imported.release()
+    x = cls((2, 3), "complex64", **bits)
+    t = dlshim.from_dlpack(x, copy=True, align=4096)
+    assert t.is_copied and t.data_ptr() % 4096 == 0
+    with versioned(dlshim.upgrade(x), copy=True) as imported:
+        assert imported.view.copied
+    asked = dlshim.kernel(lambda x: x.is_copied, takes="tensor", copy=True)
+    assert asked(x)
+
+
+def test_T12_a_copy_resolves_no_bits_of_what_requires_grad():
+    x = torch_like()((3,), "complex64", conj=True, requires_grad=True)
+    with pytest.raises(BufferError, match="requires grad"):
+        dlshim.from_dlpack(x, copy=True)
+    assert dlshim.from_dlpack(x, copy=True, detach="auto").is_copied
+
+
+def test_T12_what_resolving_raises_is_told():
+    cls = torch_like()
+    cls.resolve_conj = lambda self: 1 / 0
+    with pytest.raises(BufferError, match="copy=True failed: ZeroDivisionError") as error:
+        dlshim.from_dlpack(cls((3,), "complex64", conj=True), copy=True)
+    tells(error.value, "Tensor")
+    cls.resolve_conj = lambda self: None
+    with pytest.raises(BufferError, match="copy=True failed"):
+        dlshim.from_dlpack(cls((3,), "complex64", conj=True), copy=True)
 
 
 @BOTH

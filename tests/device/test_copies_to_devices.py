@@ -23,6 +23,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles import streams, vendors
+from doubles.asking import versioned
 from doubles.ctable import Table
 from doubles.producers import P2, P0ToDlpack, P1a, P3TableOnly
 from drivers import ALL_LIVE, checks, run_checks, run_with_driver
@@ -423,6 +424,47 @@ def check_layouts_for_a_consumer_that_takes_few(drv: Any) -> None:
         assert (view.data == x.address) is (strides == (1, 3))
         assert not drv.read(s, view.data, 48), (strides, stream, drv.races())
         case.release(told=(strides, stream))
+
+
+def check_lazy_bits_are_resolved_by_their_library(drv: Any) -> None:
+    """The kernel runs where torch works, and the consumer's stream waits for it (T12)."""
+
+    class Tensor(fake.TorchLike):
+        bit = True
+
+        def is_conj(self) -> bool:
+            return self.bit
+
+        def is_neg(self) -> bool:
+            return False
+
+        def resolve_conj(self) -> Any:
+            made = type(self)(self.drv, self.stream, device=self.index)
+            made.bit, self.made = False, made
+            assert not self.drv.read(self.stream, self.address, context=self.context)
+            assert not made.write()
+            return made
+
+        def resolve_neg(self) -> Any:
+            return self
+
+        def answer(self, **asked: Any) -> Any:
+            if self.bit:
+                raise BufferError("Can't export tensors with the conjugate bit set")
+            return super().answer(**asked)
+
+    for kind in ("None", "L", "B", "N", "object"):
+        case = Case(drv)
+        keywords, s = s_of(case, kind)
+        x = on_device(case, 0, fake.named(Tensor))
+        with pytest.raises(BufferError, match="conjugate bit"):
+            versioned(dlshim.upgrade(x), **keywords)
+        taken = versioned(dlshim.upgrade(x, copy=True), **keywords)
+        assert taken.view.data == x.made.address and taken.view.copied, kind
+        assert not drv.read(s, taken.view.data, 24), (kind, drv.races())
+        taken.release()
+        drv.free(x.made.address)
+        drv.free(x.address)
 
 
 def check_producers_that_move_or_copy_are_asked_first(drv: Any) -> None:

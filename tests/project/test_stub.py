@@ -111,6 +111,9 @@ OPTIONS = re.findall(
 
 
 def option_type(kind: str, default: str, words: str) -> str:
+    if kind == "detach":
+        values = re.findall(r'"(\w+)"', words)
+        return f"bool | Literal[{', '.join(map(repr, values))}]"
     if kind == "word":
         values = re.findall(r'"(\w+)"', words)
         assert default == "None" or default.strip('"') in values

@@ -902,6 +902,15 @@ def torch_like(*, table: bool = False, edition: int = 2) -> type:
         plain._conj, plain._neg, plain.start = self._conj, self._neg, self.start
         return plain
 
+    def resolved(self: Any, bit: str) -> Any:
+        """Memory of its own, as torch makes it where the bit is set; else the tensor itself."""
+        if not getattr(self, bit):
+            return self
+        plain = type(self)(self.shape, self.dtype, requires_grad=self.requires_grad)
+        plain._conj, plain._neg = self._conj, self._neg
+        setattr(plain, bit, False)
+        return plain
+
     return masquerade(
         base,
         "Tensor",
@@ -911,6 +920,8 @@ def torch_like(*, table: bool = False, edition: int = 2) -> type:
         detach=detach,
         is_conj=lambda self: self._conj,
         is_neg=lambda self: self._neg,
+        resolve_conj=lambda self: resolved(self, "_conj"),
+        resolve_neg=lambda self: resolved(self, "_neg"),
     )
 
 

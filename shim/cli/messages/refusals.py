@@ -19,7 +19,10 @@ ROWS = (
         cause=(
             "torch applies the bit when it reads values; other libraries read the memory as it is."
         ),
-        cures=("consumer(x.resolve_conj().resolve_neg())",),
+        cures=(
+            "consumer(dlshim.upgrade(x, copy=True))",
+            "consumer(x.resolve_conj().resolve_neg())",
+        ),
     ),
     Message(
         "sparse",
