@@ -55,7 +55,7 @@ def paddle_tensor(tensor: Tensor) -> Any:
 
 
 def numpy_array(tensor: Tensor) -> Any:
-    """NumPy below 2.1 makes every array read-only, and refuses read-only memory."""
+    """NumPy before 2.2.5 makes every array read-only; before 2.1 it refuses read-only memory."""
     return tensor.numpy()
 
 
@@ -80,10 +80,18 @@ def _packages(cls: type) -> Iterator[str]:
         name = name.rpartition(".")[0]
 
 
+def makes_read_only(module: Any) -> bool:
+    """Whether it is a NumPy before 2.2.5, to which all that it takes is read-only."""
+    if getattr(module, "__name__", None) != "numpy":
+        return False
+    told = str(getattr(module, "__version__", "")).split(".")[:3]
+    return [int(part) for part in told if part.isdigit()] < [2, 2, 5]
+
+
 def of_release(importer: Importer) -> Importer:
     """The function that serves the release of the library that is imported."""
     np = sys.modules.get("numpy")
-    is_old = importer is getattr(np, "from_dlpack", None) and not hasattr(np, "unstack")
+    is_old = importer is getattr(np, "from_dlpack", None) and makes_read_only(np)
     return numpy_array if is_old else importer
 
 
