@@ -327,6 +327,163 @@ PACKAGES: tuple[tuple[str, str, str, str, tuple[tuple[int, int], str] | None], .
 )
 # fmt: on
 
+# ---- what is brought into a library ------------------------------------------------------------
+
+_FLOAT8 = ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+FLOAT8 = frozenset(f"float8_{name}" for name in _FLOAT8)
+COMPLEX = frozenset({"complex64", "complex128"})
+#: Dtypes that Arrow, and so a column, does not have.
+NOT_IN_ARROW = FLOAT8 | COMPLEX | {"bfloat16"}
+#: Dtypes that the array API standard does not have.
+NOT_IN_STANDARD = FLOAT8 | {"bfloat16", "float16"}
+
+#: What `dlshim.to` may know of a library.  Of one that is not here it knows nothing: its arrays may
+#: be written, lie anywhere, have any dtype.
+TAKER = {
+    "HEEDS": "its arrays cannot be written, or not where READ_ONLY is set",
+    "LATE": "computes later, from the memory as it is then",
+    "LATE_ITSELF": "the same of its own arrays, though nothing marks them: they must not change",
+    "COPIES": "copies whatever it takes",
+    "HOST": "has host memory alone",
+    "DIRECT": "its from_dlpack makes the same of what an upgraded exchange gives",
+    "PACKS": "makes bits of booleans",
+    "NO_SCALARS": "its arrays have axes",
+    "NO_EMPTY_ROWS": "takes no rows without elements",
+    "KEEPS_NONE": "its constructor makes missing values of None",
+}
+
+
+class Takes:
+    """What `dlshim.to` knows of a library: what it must do before it hands memory to it."""
+
+    def __init__(
+        self,
+        own: str,
+        words: str = "",
+        *,
+        constructor: str = "",
+        clone: str = "",
+        module: str = "",
+        package: str = "",
+        layout: str = "NO_NEGATIVE",
+        align: int = 1,
+        lacks: frozenset[str] = frozenset(),
+        halves: str = "",
+        unless: str = "",
+        column: str = "",
+        axes: int = 64,
+        table: str = "x.to_pandas()",
+    ) -> None:
+        #: The classes of its arrays and tables, which go through as they are.
+        self.own = tuple(own.split())
+        #: Words of TAKER.
+        self.words = frozenset(words.split())
+        #: The function that makes an array of Python's lists and numbers; "": by way of NumPy.
+        self.constructor = constructor
+        #: The method that copies an array of its own; "": an exchange does.
+        self.clone = clone
+        #: The module that has these; "": that of its name.
+        self.module = module
+        #: The package that its classes name, where that is another.
+        self.package = package
+        #: The strides that it takes, of LAYOUTS; PACKAGES may say it of a release.
+        self.layout = layout
+        #: Memory that is not so aligned is copied, by dlshim or by the library.
+        self.align = align
+        #: Dtypes that it does not have.
+        self.lacks = lacks
+        #: Dtypes that become half as wide in it, unless this option of its config is set.
+        self.halves, self.unless = frozenset(halves.split()), unless
+        #: The function that makes a column of dates and texts; "": its arrays are no columns.
+        self.column = column
+        #: The number of axes that its arrays may have.
+        self.axes = axes
+        #: What makes a table of a table.
+        self.table = table
+
+
+#: By the name of the package.  What makes an array of a Tensor is a function of ``targets``, or the
+#: library's own ``from_dlpack``.
+TAKES: dict[str, Takes] = {
+    "numpy": Takes("ndarray", "HEEDS HOST DIRECT", constructor="array", clone="copy", layout="ANY"),
+    "torch": Takes("Tensor", "DIRECT", constructor="tensor", clone="clone"),
+    # Below 64 bytes of alignment JAX copies by itself.
+    "jax": Takes(
+        "ndarray",
+        "HEEDS LATE",
+        constructor="asarray",
+        clone="copy",
+        module="jax.numpy",
+        package="jaxlib",
+        align=64,
+        halves="float64 int64 uint64 complex128",
+        unless="jax_enable_x64",
+    ),
+    # The first operation on memory that is not aligned to 64 bytes ends the process.
+    "tensorflow": Takes(
+        "Tensor SparseTensor RaggedTensor",
+        "HEEDS",
+        constructor="constant",
+        layout="ROW_MAJOR",
+        align=64,
+        lacks=FLOAT8,
+    ),
+    "cupy": Takes("ndarray", constructor="asarray", clone="copy"),
+    # `b = a + 1` reads a when b is looked at, and a may be written by who shares its memory.
+    "mlx": Takes(
+        "array",
+        "HEEDS COPIES LATE_ITSELF",
+        constructor="array",
+        module="mlx.core",
+        lacks=FLOAT8,
+        halves="complex128",
+    ),
+    "paddle": Takes("Tensor", constructor="to_tensor", clone="clone"),
+    "warp": Takes("array", "NO_SCALARS", constructor="array", lacks=FLOAT8 | COMPLEX),
+    "tvm_ffi": Takes("Tensor"),
+    "array_api_strict": Takes(
+        "_array_object.Array",
+        "HEEDS HOST",
+        constructor="asarray",
+        layout="ANY",
+        lacks=NOT_IN_STANDARD,
+    ),
+    # They compute when they are called, and share what they take themselves, too.
+    "pyarrow": Takes(
+        "Array ChunkedArray Tensor Table RecordBatch",
+        "HEEDS HOST NO_SCALARS KEEPS_NONE PACKS",
+        constructor="array",
+        layout="ROW_MAJOR",
+        lacks=NOT_IN_ARROW,
+        column="array",
+        table="pyarrow.table(x)",
+    ),
+    "polars": Takes(
+        "Series DataFrame",
+        "HEEDS HOST NO_SCALARS NO_EMPTY_ROWS KEEPS_NONE PACKS",
+        constructor="Series",
+        layout="ROW_MAJOR",
+        lacks=NOT_IN_ARROW,
+        column="Series",
+        table="polars.DataFrame(x)",
+    ),
+    "pandas": Takes(
+        "Series Index DataFrame",
+        "HOST NO_SCALARS",
+        clone="copy",
+        layout="ANY",
+        column="Series",
+        axes=2,
+    ),
+    "dlshim": Takes("Tensor", "HEEDS", layout="ANY"),
+}
+#: (package, class) where the class is asked for itself, and its library has others too.
+TAKES_OF_CLASSES = {
+    ("pyarrow", "Tensor"): Takes(
+        "Tensor", "HEEDS HOST", layout="ANY", lacks=NOT_IN_ARROW | {"bool"}
+    ),
+}
+
 # ---- for the C code ----------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ nothing half is learned.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import signal
 import sys
@@ -344,3 +345,25 @@ def test_who_asks_is_known_by_the_package_of_its_module(kind, module, refused):
             names["ask"](x)
     else:
         names["ask"](x)
+
+
+# --- what is brought into a library ---------------------------------------------------
+
+
+def test_the_rows_of_targets_are_made_of_known_words():
+    rows = {**habits.TAKES, **habits.TAKES_OF_CLASSES}
+    assert {word for row in rows.values() for word in row.words} <= set(habits.TAKER)
+    used = {word for row in rows.values() for word in row.words}
+    assert used == set(habits.TAKER), "a word that no row has"
+    assert {row.layout for row in rows.values()} <= set(habits.LAYOUTS)
+    for key, row in rows.items():
+        assert row.own, key
+        assert bool(row.column) <= ("NO_SCALARS" in row.words), key
+
+
+def test_each_library_of_columns_has_its_function():
+    making = importlib.import_module("dlshim.conversion.making")
+    columns = {key for key, row in habits.TAKES.items() if row.column}
+    assert set(making.COLUMN) == columns
+    assert set(making.MAKE_OF_CLASSES) == set(habits.TAKES_OF_CLASSES)
+    assert set(making.MAKE) <= {*habits.TAKES, "jaxlib"}

@@ -1,0 +1,90 @@
+"""One array, or one column, into a library."""
+
+from __future__ import annotations
+
+from .._core import CopyRequiredError, from_dlpack
+from ..arrays import HOST_DEVICES
+from . import fitting
+from .making import COLUMN
+from .sources import mended
+from .texts import copy_needed, reason, told
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._core import Tensor
+    from .targets import Target
+
+
+def array(
+    x: Any, target: Target, device: Any = None, copy: bool | None = None, private: bool = False
+) -> Any:
+    """An array of the library; private: what x holds was made here."""
+    tensor, made = _taken(x, device, None if copy and target.has("COPIES") else copy)
+    private = private or made or tensor.is_copied
+    fitting.check(x, tensor, target)
+    tensor = fitting.fitted(x, tensor, private, target, copy)
+    try:
+        result = target.make(tensor)
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        raise _refused(tensor, target, error) from error
+    if copy is False:
+        fitting.check_shared(x, tensor, result, target)
+    return result
+
+
+def column(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
+    """A column into a library of columns: as an array, and by Arrow where it is none."""
+    try:
+        return array(x, target, device, copy)
+    except CopyRequiredError:
+        raise
+    except BufferError as error:
+        try:
+            return COLUMN[target.name](x)
+        except Exception:
+            raise error from None
+
+
+def _taken(x: Any, device: Any, copy: bool | None) -> tuple[Tensor, bool]:
+    """A Tensor of x, and whether its memory was made here.
+
+    What DLPack cannot describe, and a copy can, is copied.
+    """
+    options = {} if device is None else {"device": device}
+    try:
+        if copy is None:
+            return from_dlpack(x, **options), False
+        return from_dlpack(x, copy=copy, **options), copy
+    except CopyRequiredError:
+        raise
+    except BufferError as error:
+        first = error
+    made = _again(x, options, first)
+    if copy is False:
+        raise copy_needed(x, reason(first)) from None
+    return made, True
+
+
+def _again(x: Any, options: dict[str, Any], first: BufferError) -> Tensor:
+    """By a copy; where that is refused too, by what the library of x can make."""
+    try:
+        return from_dlpack(x, copy=True, **options)
+    except BufferError as error:
+        second = error
+    try:
+        made = mended(x)
+    except Exception:  # an object that only looks like one of the library
+        made = None
+    if made is None:
+        raise told(second) from first.__cause__
+    return from_dlpack(made, **options)
+
+
+def _refused(tensor: Tensor, target: Target, error: Exception) -> BufferError:
+    on_host = tensor.device[0] in HOST_DEVICES
+    cure = "" if on_host else '; if it has host memory alone, pass device="cpu"'
+    return BufferError(f"{target.name} refuses it: {type(error).__name__}: {error}{cure}")

@@ -1,0 +1,94 @@
+"""What an object is that is brought into a library: an array, a column, a table, or what holds one.
+
+Nothing here imports a library: classes are known by their names.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ..habits import TAKES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def top(cls: type) -> str:
+    """The package that a class names."""
+    return str(getattr(cls, "__module__", "")).partition(".")[0]
+
+
+def is_of(x: Any, *packages: str) -> bool:
+    """Whether the class of x, or one below it, is of one of these packages."""
+    return not {top(cls) for cls in type(x).__mro__}.isdisjoint(packages)
+
+
+def held(x: Any) -> Any:
+    """What an object holds, where reading it does no work: files, labels, variables."""
+    name = type(x).__name__
+    if name in ("Dataset", "Array", "Variable") and is_of(x, "h5py", "zarr", "netCDF4"):
+        return x[...]
+    if name in ("DataArray", "Variable", "IndexVariable") and is_of(x, "xarray"):
+        return x.data
+    if "Variable" in name and is_of(x, "tensorflow") and hasattr(x, "read_value"):
+        return x.read_value()
+    grad = getattr(x, "requires_grad", None) is True or getattr(x, "stop_gradient", None) is False
+    return x.detach() if grad and is_of(x, "torch", "paddle") else x
+
+
+def undone(x: Any) -> str | None:
+    """The call that does the work which an object stands for."""
+    if type(x).__name__ == "LazyFrame" and is_of(x, "polars"):
+        return "x.collect()"
+    return "x.compute()" if hasattr(x, "dask") and hasattr(x, "compute") else None
+
+
+def is_fixed(x: Any) -> bool:
+    """Whether it must not change although its memory does not say so."""
+    row = TAKES.get(top(type(x)))
+    return row is not None and "LATE_ITSELF" in row.words
+
+
+def is_table(x: Any) -> bool:
+    name = type(x).__name__
+    return name in ("DataFrame", "Table", "RecordBatch") and is_of(x, "pandas", "polars", "pyarrow")
+
+
+def is_column(x: Any) -> bool:
+    cls = type(x)
+    arrow = hasattr(cls, "__arrow_c_array__") or hasattr(cls, "__arrow_c_stream__")
+    return (arrow and not hasattr(cls, "__array_interface__")) or (
+        is_of(x, "pandas") and cls.__name__.endswith(("Series", "Index"))
+    )
+
+
+def is_array(x: Any) -> bool:
+    """Whether it is an array and no scalar of NumPy, which lists may have as numbers."""
+    cls = type(x)
+    offers = hasattr(cls, "__dlpack__") or hasattr(cls, "__array_interface__")
+    return offers and not (is_of(x, "numpy") and not hasattr(cls, "__setitem__"))
+
+
+def is_dates(x: Any) -> bool:
+    """Whether it is one axis of NumPy's dates or texts."""
+    return is_of(x, "numpy") and getattr(x, "ndim", 0) == 1 and x.dtype.kind in "MmUST"
+
+
+def mended(x: Any) -> Any:
+    """The same values in memory that DLPack can describe, made anew; None: nothing makes it."""
+    if is_of(x, "numpy"):
+        odd = not x.dtype.isnative or any(step % x.itemsize for step in x.strides)
+        if not odd or x.dtype.kind not in "iufcb" or hasattr(x, "mask"):
+            return None
+        return sys.modules["numpy"].array(x, x.dtype.newbyteorder("="), order="C")
+    if is_of(x, "torch") and (x.is_conj() or x.is_neg()):
+        return x.resolve_conj().resolve_neg()
+    if is_of(x, "pandas") and str(x.dtype).startswith("bool") and not x.hasnans:
+        return x.to_numpy("bool", copy=True)
+    if is_of(x, "polars") and "Boolean" in str(x.dtype) and not x.null_count():
+        return sys.modules["numpy"].array(x.to_numpy())
+    if is_of(x, "pyarrow") and str(getattr(x, "type", "")) == "bool" and not x.null_count:
+        zero = {} if hasattr(x, "num_chunks") else {"zero_copy_only": False}
+        return sys.modules["numpy"].array(x.to_numpy(**zero))
+    return None
