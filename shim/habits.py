@@ -378,7 +378,8 @@ class Takes:
         self.own = tuple(own.split())
         #: Words of TAKER.
         self.words = frozenset(words.split())
-        #: The function that makes an array of Python's lists and numbers; "": by way of NumPy.
+        #: The function that makes an array of Python's lists and numbers; "": by way of NumPy, and
+        #: integers stay exact.
         self.constructor = constructor
         #: The method that copies an array of its own; "": an exchange does.
         self.clone = clone
@@ -405,7 +406,7 @@ class Takes:
 #: By the name of the package.  What makes an array of a Tensor is a function of ``targets``, or the
 #: library's own ``from_dlpack``.
 TAKES: dict[str, Takes] = {
-    "numpy": Takes("ndarray", "HEEDS HOST DIRECT", constructor="array", clone="copy", layout="ANY"),
+    "numpy": Takes("ndarray", "HEEDS HOST DIRECT", clone="copy", layout="ANY"),
     "torch": Takes("Tensor", "DIRECT", constructor="tensor", clone="clone"),
     # Below 64 bytes of alignment JAX copies by itself.
     "jax": Takes(
@@ -444,7 +445,6 @@ TAKES: dict[str, Takes] = {
     "array_api_strict": Takes(
         "_array_object.Array",
         "HEEDS HOST",
-        constructor="asarray",
         layout="ANY",
         lacks=NOT_IN_STANDARD,
     ),

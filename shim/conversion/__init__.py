@@ -41,8 +41,6 @@ _named: dict[str | ModuleType, Target] = {}
 #: The same, and by the type of an array that came before: the shortest road, which makes what
 #: `_convert` makes, or raises.
 _roads: dict[str | ModuleType, dict[type, Callable[[Any], Any]]] = {}
-#: Types of Python's that arrays are made of.
-_PYTHON = (bool, int, float, complex, list, tuple, range)
 
 
 # ---- the library, and the shortest road to it ----------------------------------------------------
@@ -99,7 +97,7 @@ def _convert(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
     if isinstance(x, target.own) and (device is None or _is_there(x, device)):
         _keep_road(x, target, _own_road)
         return _clone(x, target) if copy else x
-    if type(x) in _PYTHON:
+    if sources.is_python(x):
         return _of_python(x, target, device, copy)
     call = sources.undone(x)
     if call is not None:
@@ -111,9 +109,7 @@ def _convert(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
         made, private = gathered.table(x, target, copy)
         return single.array(made, target, device, None if private else copy, private)
     if target.row.column and sources.is_dates(x):
-        if copy is False:
-            raise copy_needed(x, f"{target.name} copies dates and texts")
-        return getattr(target.module, target.row.column)(x)
+        return single.dates(x, target, copy)
     if target.row.column and sources.is_column(x):
         return single.column(x, target, device, copy)
     result = single.array(x, target, device, copy)
@@ -150,13 +146,13 @@ def _of_numbers(x: Any, leaves: list[Any], target: Target, device: Any) -> Any:
     if target.has("NO_SCALARS") and not isinstance(x, (list, tuple, range)):
         x = [x]
     make = target.constructor()
-    if make is None or target.name == "numpy":
-        numbers = gathered.numbers(x, leaves)
-        if target.row.column and numbers.dtype.kind in "UO":
-            return getattr(target.module, target.row.column)(numbers.tolist())
-        return single.array(numbers, target, device, private=True)
-    made = gathered.constructed(make, x, target.name)
-    return made if device is None else _convert(made, target, device, None)
+    if make is not None:
+        made = gathered.constructed(make, x, target.name)
+        return made if device is None else _convert(made, target, device, None)
+    numbers = gathered.numbers(x, leaves)
+    if isinstance(numbers, target.own) or (target.row.column and sources.is_dates(numbers)):
+        return _convert(numbers, target, device, None)
+    return single.array(numbers, target, device, private=True)
 
 
 def _clone(x: Any, target: Target) -> Any:

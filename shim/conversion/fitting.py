@@ -61,23 +61,31 @@ def fitted(x: Any, tensor: Tensor, private: bool, target: Target, copy: bool | N
     word = _options(x).get("readonly") if isinstance(x, Producer) else None
     why = _why_copied(tensor, target)
     fixed = tensor.readonly or is_fixed(x)
-    guarded = fixed and not private and (not target.has("HEEDS") or word == "copy")
+    guarded = fixed and not private and word != "share"
+    guarded = guarded and (not target.has("HEEDS") or word == "copy")
     if copy is False:
         if why or target.has("COPIES"):
             raise copy_needed(x, why or f"{target.name} copies it")
-        if guarded and word != "share":
-            warn(
-                ReadOnlyWarning,
-                f"{kind(x)}: it is read-only, and {target.name} does not heed that: what is "
-                "written there changes this memory; drop copy=False for a private copy",
-            )
-    elif why or (guarded and word != "share") or (target.has("LATE") and not (fixed or private)):
+        if guarded:
+            _share_with_writers(x, word, target)
+    elif why or guarded or (target.has("LATE") and not (fixed or private)):
         return from_dlpack(tensor, copy=True, order="C", align=target.row.align)
     if fixed and not (private or tensor.readonly) and word != "share":
         tensor = from_dlpack(tensor, readonly=True)  # the library of the result heeds the flag
-    if tensor.readonly and word != "error":
-        return from_dlpack(tensor, readonly="share")
-    return tensor
+    return from_dlpack(tensor, readonly="share") if tensor.readonly else tensor
+
+
+def _share_with_writers(x: Any, word: str | None, target: Target) -> None:
+    """A warning, where the words of a wrapper do not forbid that."""
+    if word == "copy":
+        raise copy_needed(x, 'it is read-only, which readonly="copy" copies')
+    why = f"{kind(x)}: it is read-only, and {target.name} does not heed that"
+    if word == "error":
+        raise BufferError(f"{why}; drop copy=False for a private copy")
+    warn(
+        ReadOnlyWarning,
+        f"{why}: what is written there changes this memory; drop copy=False for a private copy",
+    )
 
 
 def check_shared(x: Any, tensor: Tensor, result: Any, target: Target) -> None:

@@ -31,23 +31,28 @@ def leaves(x: Any, above: tuple[int, ...] = ()) -> list[Any]:
 def constructed(make: Any, x: Any, name: str) -> Any:
     """By the constructor of a library, whose errors are told with its name."""
     try:
-        return make(list(x) if isinstance(x, (range, tuple)) else x)
+        made = make(list(x) if isinstance(x, (range, tuple)) else x)
     except Exception as error:
         raise ValueError(
             f"to(): {name}.{make.__name__} refuses the list: {type(error).__name__}: {error}"
         ) from error
+    if str(getattr(made, "dtype", "")).lower() == "object":
+        raise ValueError(f"to(): {name} has no dtype for what is in the list; convert it first")
+    return made
 
 
 def numbers(x: Any, found: list[Any]) -> Any:
     """An array of NumPy; integers stay exact."""
-    made = constructed(import_module("numpy").array, x, "numpy")
-    whole = found and all(isinstance(each, int) for each in found)
-    if made.dtype.kind == "O" or (whole and made.dtype.kind == "f"):
+    make = import_module("numpy").array
+    made = constructed(make, x, "numpy")
+    if made.dtype.kind != "f" or not found or not all(isinstance(each, int) for each in found):
+        return made
+    try:
+        return make(x, "uint64")  # NumPy has chosen float64, though these may be enough
+    except OverflowError:
         raise ValueError(
-            "to(): the list has integers that no dtype of NumPy holds, or what is no number; "
-            "convert them first"
-        )
-    return made
+            "to(): numpy has no dtype for the integers in the list; convert them first"
+        ) from None
 
 
 def stacked(arrays: list[Any]) -> Any:
@@ -101,12 +106,17 @@ def _block(x: Any) -> Any:
 
 
 def _columns(x: Any) -> list[tuple[str, Any]]:
-    """What to type for each column, and the column; names may be there twice."""
+    """What to type for each column, and the column: by its place, as a name may be there twice."""
     if is_of(x, "pandas"):
-        return [(f"x.iloc[:, {i}]", x.iloc[:, i]) for i in range(x.shape[1])]
-    if is_of(x, "pyarrow"):
-        return [(f"x.column({i})", x.column(i)) for i in range(x.num_columns)]
-    return [(f"x[{name!r}]", x[name]) for name in x.columns]
+        names, place, at = list(x.columns), "x.iloc[:, {}]", lambda i: x.iloc[:, i]
+    elif is_of(x, "pyarrow"):
+        names, place, at = x.schema.names, "x.column({})", x.column
+    else:
+        names, place, at = x.columns, "x.to_series({})", x.to_series
+    plain = [isinstance(name, (str, int)) and names.count(name) == 1 for name in names]
+    return [
+        (f"x[{name!r}]" if plain[i] else place.format(i), at(i)) for i, name in enumerate(names)
+    ]
 
 
 def _of_column(typed: str, x: Any) -> Any:

@@ -30,7 +30,9 @@ def array(
     except (MemoryError, RecursionError):
         raise
     except Exception as error:
-        raise _refused(tensor, target, error) from error
+        on_host = tensor.device[0] in HOST_DEVICES
+        cure = "" if on_host else '; if it has host memory alone, pass device="cpu"'
+        raise _refused(target, error, cure) from error
     if copy is False:
         fitting.check_shared(x, tensor, result, target)
     return result
@@ -47,6 +49,19 @@ def column(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
             return COLUMN[target.name](x)
         except Exception:
             raise error from None
+
+
+def dates(x: Any, target: Target, copy: bool | None) -> Any:
+    """A column of NumPy's dates or texts, by the library's own function."""
+    if copy is False:
+        raise copy_needed(x, f"{target.name} copies dates and texts")
+    try:
+        return getattr(target.module, target.row.column)(x)
+    except Exception as error:
+        unit = str(x.dtype).rpartition("[")[2].rstrip("]")
+        cure = f"; pass x.astype({x.dtype.name.partition('[')[0] + '[ms]'!r})"
+        cure = cure if unit in ("W", "D", "h", "m", "s") else ""
+        raise _refused(target, error, cure) from error
 
 
 def _taken(x: Any, device: Any, copy: bool | None) -> tuple[Tensor, bool]:
@@ -84,7 +99,6 @@ def _again(x: Any, options: dict[str, Any], first: BufferError) -> Tensor:
     return from_dlpack(made, **options)
 
 
-def _refused(tensor: Tensor, target: Target, error: Exception) -> BufferError:
-    on_host = tensor.device[0] in HOST_DEVICES
-    cure = "" if on_host else '; if it has host memory alone, pass device="cpu"'
-    return BufferError(f"{target.name} refuses it: {type(error).__name__}: {error}{cure}")
+def _refused(target: Target, error: Exception, cure: str) -> BufferError:
+    text = " ".join(str(error).split())
+    return BufferError(f"{target.name} refuses it: {type(error).__name__}: {text}{cure}")

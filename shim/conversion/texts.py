@@ -6,7 +6,7 @@ import re
 import sys
 import warnings
 
-from .._core import CopyRequiredError
+from .._core import CopyRequiredError, Producer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class NarrowedWarning(UserWarning):
 
 
 def kind(x: Any) -> str:
-    cls = type(x)
+    cls = type(x.source if isinstance(x, Producer) else x)
     return f"'{cls.__module__}.{cls.__qualname__}' object"
 
 

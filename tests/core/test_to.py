@@ -6,12 +6,14 @@ import array
 import importlib
 import sys
 import types
+import typing
 import warnings
 
 import pytest
 
 import dlshim
 from dlshim import to
+from doubles import child
 
 np = pytest.importorskip("numpy", reason="its arrays are looked at")
 
@@ -281,9 +283,74 @@ def test_numbers_go_by_the_constructor(x, dtype):
 
 
 def test_integers_are_exact_or_an_error():
+    made = to([2**63, 1], "numpy")
+    assert made.dtype == "u8" and made.tolist() == [2**63, 1]
     for x in ([2**63 + 1, -1], [2**70]):
-        with pytest.raises(ValueError, match="no dtype of NumPy holds"):
+        with pytest.raises(ValueError, match="numpy has no dtype for"):
             to(x, "numpy")
+
+
+def test_a_list_of_texts_is_an_array_of_numpy():
+    made = to(["a", "bc"], "numpy")
+    assert made.dtype == "<U2" and made.tolist() == ["a", "bc"]
+    with pytest.raises(BufferError, match="its elements are text"):
+        to(["a", "bc"], "dlshim")
+
+
+def test_a_list_that_contains_itself_is_refused():
+    one = [1.0]
+    one.append(one)
+    two = []
+    two.append(([two],))
+    for x in (one, two):
+        with pytest.raises(ValueError, match="the list contains itself"):
+            to(x, "numpy")
+    inner = [1.0]
+    assert to([inner, inner], "numpy").shape == (2, 1)
+
+
+class Pair(typing.NamedTuple):
+    a: float
+    b: float
+
+
+def test_subclasses_are_what_their_bases_are():
+    class Numbers(list):
+        pass
+
+    class Number(int):
+        pass
+
+    class Array(np.ndarray):
+        pass
+
+    for x, values in ((Numbers([1, 2]), [1, 2]), (Pair(1.0, 2.0), [1, 2]), (Number(3), 3)):
+        assert to(x, "numpy").tolist() == values
+        assert to(x, Mine).tensor.numpy().tolist() == values
+    own = np.arange(2.0).view(Array)
+    assert to(own, "numpy") is own and shares(to(own, Mine), own)
+
+
+def test_a_number_that_is_an_array_is_no_number_of_python():
+    """numpy.float64 is a float, and has a dtype of its own."""
+    assert to(np.float64(3), "dlshim").dtype == "float64"
+
+
+@pytest.mark.parametrize(
+    "x",
+    [np.ones(2), [1.0, 2.0], b"ab", dlshim.from_dlpack(b"ab")],
+    ids=["array", "list", "bytes", "Tensor"],
+)
+def test_values_of_keywords_that_are_none(x):
+    for library in ("numpy", "dlshim", Mine):
+        for copy in ("x", 1, 0, np.True_):
+            with pytest.raises(TypeError, match="copy must be None, True or False, not"):
+                to(x, library, copy=copy)
+        with pytest.raises(ValueError, match="device='nope' names no device"):
+            to(x, library, device="nope")
+        with pytest.raises(TypeError, match=r"device=3\.5 names no device"):
+            to(x, library, device=3.5)
+        assert to(x, library, device="cpu", copy=True) is not x
 
 
 def test_lists_that_are_no_array():
@@ -337,8 +404,11 @@ def test_an_immutable_array_is_not_written_through_what_shares_it(monkeypatch):
         def __dlpack_device__(self):
             return (1, 0)
 
-    made = to(Immutable(), "numpy")
-    assert made.tolist() == [0, 1, 2] and not made.flags.writeable
+    for x in (Immutable(), dlshim.upgrade(Immutable())):
+        for _ in range(2):
+            made = to(x, "numpy")
+            assert made.tolist() == [0, 1, 2] and not made.flags.writeable
+            assert not shares(to(x, Mine), x)
 
 
 def test_a_list_of_masked_arrays_is_refused_as_one_is():
@@ -355,8 +425,74 @@ def test_copy_false_stacks_nothing():
         to([1.0, 2.0], "numpy", copy=False)
 
 
+@pytest.mark.parametrize("word", ["share", "copy", "error"])
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_the_word_of_a_wrapper_beside_copy(word, copy):
+    x = fixed(np.arange(3.0))
+    told = dlshim.upgrade(x, readonly=word)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if copy is False and word == "copy":
+            with pytest.raises(dlshim.CopyRequiredError, match='which readonly="copy" copies'):
+                to(told, Mine, copy=copy)
+        elif copy is False and word == "error":
+            text = r"^'numpy\.ndarray' object: it is read-only, and Mine does not heed that; drop"
+            with pytest.raises(BufferError, match=text):
+                to(told, Mine, copy=copy)
+        else:
+            assert shares(to(told, Mine, copy=copy), x) == (word == "share" and copy is not True)
+        if word != "copy":
+            assert shares(to(told, "dlshim", copy=copy), x) == (copy is not True)
+
+
+def test_an_order_and_a_reinterpretation_hold_beside_copy():
+    turned = np.arange(6.0).reshape(2, 3).T
+    in_c = dlshim.upgrade(turned, order="C", reinterpret="uint64")
+    made = to(in_c, Mine, copy=True)
+    assert made.tensor.numpy().tolist() == turned.copy().view("u8").tolist()
+    assert made.tensor.dtype == "uint64" and made.tensor.strides == (2, 1)
+    with pytest.raises(dlshim.CopyRequiredError):
+        to(in_c, Mine, copy=False)
+
+
+def test_a_text_names_the_source_and_not_its_wrapper():
+    with pytest.raises(dlshim.CopyRequiredError, match=r"^'numpy\.ndarray' object: Mine does"):
+        to(dlshim.upgrade(np.arange(3.0)[::-1]), Mine, copy=False)
+
+
 def test_a_wrapper_keeps_its_word_at_each_call():
     fixed = np.arange(3.0)
     fixed.flags.writeable = False
     for _ in range(3):
         assert shares(to(dlshim.upgrade(fixed, readonly="share"), "numpy"), fixed)
+
+
+def test_the_first_use_in_threads():
+    """They import the module, find the library and the road at the same time."""
+    out = child.run("""
+        import threading
+        import numpy as np
+        import dlshim
+        start, made = threading.Barrier(8), []
+        def use(n):
+            x = memoryview(bytearray([n] * 4))
+            start.wait()
+            made.append((n, [dlshim.to(x, "numpy").tolist() for _ in range(20)]))
+        threads = [threading.Thread(target=use, args=(n,)) for n in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        assert sorted(made) == [(n, [[n] * 4] * 20) for n in range(8)], made
+        print("all")
+        """)
+    assert out.split() == ["all"]
+
+
+def test_warnings_that_are_errors_end_no_exchange():
+    """Nothing is told where nothing is wrong."""
+    x = np.arange(6.0).reshape(2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for source in (x, x[::-1], x.T, fixed(np.ones(3)), b"abc", [1, 2], np.ones(2, ">f4")):
+            for library in ("numpy", "dlshim", Mine):
+                for copy in (None, True):
+                    to(source, library, copy=copy)

@@ -168,3 +168,116 @@ def test_columns_keep_what_no_array_has():
             ]
     nan = to(pd.Series([1.0, float("nan")]), "polars")
     assert nan.null_count() == 0 and nan.is_nan().sum() == 1
+
+
+# ---- lists, dates, tables, subclasses ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["numpy", "polars", "pandas", "array_api_strict"])
+def test_integers_of_64_bits_without_a_sign(library):
+    here(library)
+    made = to([2**63, 1], library)
+    assert dlshim.from_dlpack(made).dtype == "uint64"
+    assert dlshim.from_dlpack(made).tolist() == [2**63, 1]
+
+
+@pytest.mark.parametrize("library", ["torch", "jax", "mlx", "pyarrow", "array_api_strict"])
+def test_integers_are_exact_or_an_error(library):
+    here(library)
+    with pytest.raises(ValueError, match=r"^to\(\): .*(refuses the list|has no dtype for)"):
+        to([2**63 + 1, -1], library)
+
+
+@pytest.mark.parametrize("x", [1j, [1j, 2], [object()]], ids=["number", "list", "objects"])
+def test_polars_keeps_no_objects(x):
+    here("polars")
+    with pytest.raises(
+        ValueError, match=r"polars has no dtype for what is in the list|refuses the"
+    ):
+        to(x, "polars")
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "pandas"])
+@pytest.mark.parametrize("dtype", ["M8[D]", "M8[us]", "M8[h]", "m8[D]", "m8[s]", "m8[ns]"])
+def test_dates_become_a_column_or_the_cure_makes_them_one(library, dtype):
+    here(library)
+    x = np.array([1, 2], dtype)
+    try:
+        made = to(x, library)
+    except BufferError as error:
+        cure = str(error).partition("; pass ")[2]
+        made = to(eval(cure, {"x": x}), library)
+    seen = made.to_numpy(zero_copy_only=False) if library == "pyarrow" else np.asarray(made)
+    assert (seen == x).all() and seen.dtype.kind == x.dtype.kind
+    with pytest.raises(dlshim.CopyRequiredError, match="copies dates and texts"):
+        to(x, library, copy=False)
+
+
+def test_names_of_columns_may_be_there_twice():
+    pd, pa = here("pandas"), here("pyarrow")
+    twice = pd.DataFrame({"a": [1, 2], "b": [3, 4]}, dtype="Int64").set_axis(["a", "a"], axis=1)
+    assert to(twice, "numpy").tolist() == [[1, 3], [2, 4]]
+    arrow = pa.table([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
+    assert to(arrow, "numpy").tolist() == [[1, 3], [2, 4]]
+    mixed = pd.DataFrame({"a": [1], "b": [1.5]})
+    with pytest.raises(BufferError, match=r"different dtypes .*; pass x\['a'\], or"):
+        to(mixed, "numpy")
+    x = mixed.set_axis(["a", "a"], axis=1)
+    with pytest.raises(BufferError, match=r"different dtypes .*; pass x\.iloc\[:, 0\], or"):
+        to(x, "numpy")
+    assert to(x.iloc[:, 0], "numpy").tolist() == [1]
+    x = pa.table([pa.array([1, None]), pa.array([3, 4])], names=["a", "a"])
+    with pytest.raises(BufferError, match=r"column x\.column\(0\): .*; pass ") as e:
+        to(x, "numpy")
+    cure = str(e.value).partition("; pass ")[2].removesuffix(" instead").rpartition("pass ")[2]
+    assert to(eval(cure, {"x": x}), "numpy").tolist() == [1, 0]
+
+
+def test_a_subclass_of_a_frame_is_a_frame():
+    pd = here("pandas")
+
+    class Frame(pd.DataFrame):
+        pass
+
+    x = Frame({"a": [1.0, 2.0]})
+    assert to(x, "numpy").tolist() == [[1], [2]]
+    assert to(x, "pandas") is x
+    here("polars")
+    with pytest.raises(BufferError, match=r"a table is no column; pass polars.DataFrame\(x\)"):
+        to(x, "polars")
+
+
+def test_jax_is_given_what_it_takes_of_strides():
+    """A transposed array is shared where it may be; one with gaps is none that JAX takes."""
+    here("jax")
+    room = np.zeros(24 * 4 + 64, "u1")
+    start = -room.ctypes.data % 64
+    x = room[start : start + 96].view("f4").reshape(4, 6)
+    made = to(x.T, "jax", copy=False)
+    assert dlshim.from_dlpack(made).data_ptr() == x.ctypes.data
+    with pytest.raises(dlshim.CopyRequiredError, match="jax does not take its strides"):
+        to(x[:, ::2], "jax", copy=False)
+
+
+def test_complex_numbers_are_looked_at_part_by_part():
+    here("jax")
+    with pytest.raises(BufferError, match="there are values that complex64 cannot hold"):
+        to(np.array([complex(np.nan, 1e300)]), "jax")
+    with pytest.warns(dlshim.NarrowedWarning):
+        made = to(np.array([complex(np.nan, 1.0)]), "jax")
+    assert np.isnan(made.real).all() and made.imag == 1
+
+
+def test_the_cure_of_mlx_is_told_once():
+    here("mlx.core")
+    with pytest.raises(BufferError, match=r"complex64 cannot hold; convert it first$"):
+        to(np.array([1e300 + 1j]), "mlx")
+
+
+def test_a_later_result_of_mlx_does_not_see_what_is_written_through_a_wrapper():
+    mx = here("mlx.core")
+    here("torch")
+    a = mx.array(np.ones(3, "f4"))
+    b = a + 1
+    to(dlshim.upgrade(a), "torch").zero_()
+    assert b.tolist() == [2, 2, 2]
