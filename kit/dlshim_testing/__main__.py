@@ -113,11 +113,12 @@ def main() -> int:
         parser.error(f"--driver {asked.driver}: nothing can be checked: {why}")
     options = {"claims": asked.claims, "only": asked.only, "isolate": not asked.in_process}
     options |= {"driver": asked.driver, "dtypes": asked.dtypes, "timeout": asked.timeout}
+    own = {"own": asked.producer[0]} if asked.producer else {}
     try:
-        every = [(check_producer, asked.producer), (check_consumer, asked.consumer)]
+        every = [(check_producer, asked.producer, {}), (check_consumer, asked.consumer, own)]
         reports = [
-            check(target, progress=progress_of(target), **options)
-            for check, targets in every
+            check(target, progress=progress_of(target), **options, **more)
+            for check, targets, more in every
             for target in targets
         ]
     except TargetError as error:

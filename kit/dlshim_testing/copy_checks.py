@@ -11,14 +11,22 @@ from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
 from .exports import (
     ASKS,
+    BOTH,
+    COPIES,
     COPY,
+    FLAGGED,
     LAYOUTS,
+    LOCKED,
+    NOT_GIVEN,
+    PARTS,
+    SIZES,
+    VERSIONED,
+    WAYS,
     all_asked,
     answers,
     asked,
     held,
     laid_out_and_filled,
-    on_cpu,
     on_host,
     prepared,
     read_only_array,
@@ -27,20 +35,29 @@ from .exports import (
 )
 from .field_checks import NUMBERED, REFUSED, one_of, pair_of
 from .lifetime_checks import BLOCK, blocks_left_by, consume, leaks
-from .partner import Producer, given, namespace_of, said, shape_of
+from .partner import ODD, Producer, given, namespace_of, said, shape_of
 
 
-@check("producer", "copy-supported", ("bare", "versioned"))
+@check("producer", "copy-supported", BOTH)
 def copy_is_supported(p: Producer, ask: str) -> None:
     error = answers(p.make((2, 3)), copy=True, **ASKS[ask])
     insist(error is None, f"copy=True: {error and said(error)}")
 
 
-@check("producer", "copy-true", LAYOUTS, ("bare", "versioned"))
-def copy_is_made(p: Producer, layout: str, ask: str) -> None:
-    array, wanted, _, export = laid_out_and_filled(p, layout, "float32")
+@check("producer", "copy-supported", LOCKED, BOTH)
+def copy_of_read_only_is_supported(p: Producer, which: str, ask: str) -> None:
+    array = read_only_array(p, which)
+    asked(array, VERSIONED)
+    error = answers(array, copy=True, **ASKS[ask])
+    insist(error is None, f"{which}, copy=True: {error and said(error)}")
+
+
+@check("producer", "copy-true", LAYOUTS, WAYS, SIZES, pairs=True)
+@check("producer", "copy-true", LAYOUTS, BOTH)
+def copy_is_made(p: Producer, layout: str, ask: str, dtype: str = "float32") -> None:
+    array, wanted, _, export = laid_out_and_filled(p, layout, dtype)
     own, own_capsule = held(array, ASKS[ask])
-    view, capsule = held(array, {"copy": True, **ASKS[ask]})
+    view, capsule = held(array, {**ASKS[ask], **COPY})
     if 0 in view.shape:
         return
     insist(view.element_zero != own.element_zero, "copy=True gives the array's own memory")
@@ -48,48 +65,66 @@ def copy_is_made(p: Producer, layout: str, ask: str) -> None:
     del own_capsule, capsule, export
 
 
-TO_CPU = {"dl_device": (1, 0)}
-
-
-@check("producer", "copy-true", ("to cpu",), ("bare", "versioned"))
-def copy_is_made_on_its_device(p: Producer, which: str, ask: str) -> None:
-    array = on_cpu(p)
-    own, own_capsule = held(array, ASKS[ask])
-    view, capsule = held(array, {**COPY, **TO_CPU, **ASKS[ask]})
-    insist(
-        view.element_zero != own.element_zero,
-        "copy=True with dl_device=(1, 0) gives the array's own memory",
-    )
+@check("producer", "copy-true", LOCKED, WAYS)
+def copy_of_read_only_is_made(p: Producer, which: str, ask: str) -> None:
+    array = read_only_array(p, which)
+    own, own_capsule = held(array, VERSIONED)
+    view, capsule = held(array, {**ASKS[ask], **COPY})
+    if 0 in view.shape:
+        return
+    insist(view.element_zero != own.element_zero, f"{which}, copy=True: its own memory is given")
+    same_elements(view, own.elements(), "the copy")
     del own_capsule, capsule
 
 
+@check("producer", "copy-true", ("odd",), ODD, WAYS)
+def copy_of_odd_numbers_is_made(p: Producer, which: str, dtype: str, ask: str) -> None:
+    """Numbers that a copy by way of arithmetic changes."""
+    array = p.make((len(ODD[dtype]),), dtype)
+    own, own_capsule = held(array, ASKS["bare"])
+    if own.readonly or own.dtype != caps.DTYPES[dtype] or not own.data:
+        raise NotApplicable("such numbers cannot be written into the array")
+    for at, bits in enumerate(ODD[dtype]):
+        own.put(at, bits)
+    view, capsule = held(array, {**ASKS[ask], **COPY})
+    again, again_capsule = held(array, ASKS["bare"])
+    if again.elements() != own.elements():
+        raise NotApplicable(COPIES)
+    found, meant = ([raw.hex() for raw in each.elements()] for each in (view, own))
+    insist(found == meant, f"copy=True: of {dtype} the bytes {meant} became {found}")
+    del own_capsule, capsule, again_capsule
+
+
+@check("producer", "copied-flag", LAYOUTS, FLAGGED)
 @check("producer", "copied-flag", LAYOUTS)
-def copy_has_its_flag(p: Producer, layout: str) -> None:
+def copy_has_its_flag(p: Producer, layout: str, ask: str = "versioned") -> None:
     array = prepared(p, layout, "float32")
-    view = view_of(asked(array, {"copy": True, "max_version": (1, 0)}))
+    view = view_of(asked(array, {**ASKS[ask], **COPY}))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
     insist(view.copied, f"copy=True gives flags {view.flags}, without IS_COPIED")
 
 
+@check("producer", "copied-falsely", ("whole", "rows", "every second", "transposed"), FLAGGED)
 @check("producer", "copied-falsely", ("whole", "rows", "every second", "transposed"))
-def shared_is_not_copied(p: Producer, layout: str) -> None:
+def shared_is_not_copied(p: Producer, layout: str, ask: str = "versioned") -> None:
     array = prepared(p, layout, "float32")
-    first, second = all_asked(array, [ASKS["versioned"]] * 2)
+    first, second = all_asked(array, [ASKS[ask]] * 2)
     view, again = view_of(first), view_of(second)
     if view.element_zero != again.element_zero:
         raise NotApplicable("each export is a copy")
     insist(not view.copied, "memory that two exports share has the flag IS_COPIED")
 
 
-@check("producer", "copy-false", LAYOUTS, ("bare", "versioned"))
-def copy_false_shares(p: Producer, layout: str, ask: str) -> None:
-    insist_no_copy(prepared(p, layout, "float32"), ask)
+@check("producer", "copy-false", LAYOUTS, WAYS, SIZES, pairs=True)
+@check("producer", "copy-false", LAYOUTS, BOTH)
+def copy_false_shares(p: Producer, layout: str, ask: str, dtype: str = "float32") -> None:
+    insist_no_copy(prepared(p, layout, dtype), ask)
 
 
-@check("producer", "copy-false", ("read-only",), ("bare", "versioned"))
+@check("producer", "copy-false", LOCKED, WAYS)
 def copy_false_shares_read_only_memory(p: Producer, which: str, ask: str) -> None:
-    insist_no_copy(read_only_array(p), ask)
+    insist_no_copy(read_only_array(p, which), ask)
 
 
 def insist_no_copy(array: Any, ask: str) -> None:
@@ -101,7 +136,7 @@ def insist_no_copy(array: Any, ask: str) -> None:
         allowed = isinstance(error, BufferError | ValueError)
         insist(allowed, f"copy=False: {said(error)}")
         return
-    uncopied = all_asked(array, [{"copy": False, **ASKS[ask]}] * 2)
+    uncopied = all_asked(array, [{**ASKS[ask], "copy": False}] * 2)
     view = view_of(uncopied[0])
     places = {view_of(each).element_zero for each in plain}
     if len(places) > 1:  # plain exports are copies, which do not tell where the array lies
@@ -113,23 +148,7 @@ def insist_no_copy(array: Any, ask: str) -> None:
     insist(not view.copied, "copy=False gives a struct with the flag IS_COPIED")
 
 
-@check("producer", "copy-false", ("to cpu",), ("bare", "versioned"))
-def copy_false_on_its_device(p: Producer, which: str, ask: str) -> None:
-    array = on_cpu(p)
-    own, again = all_asked(array, [ASKS[ask]] * 2)
-    if view_of(own).element_zero != view_of(again).element_zero:
-        raise NotApplicable("each export is a copy")
-    error = answers(array, copy=False, **TO_CPU, **ASKS[ask])
-    if error is not None:
-        allowed = isinstance(error, BufferError | ValueError | TypeError)
-        insist(allowed, f"copy=False with dl_device=(1, 0): {said(error)}")
-        return
-    view = view_of(asked(array, {"copy": False, **TO_CPU, **ASKS[ask]}))
-    same = view.element_zero == view_of(own).element_zero
-    insist(same, "copy=False with dl_device=(1, 0) gives a copy")
-
-
-@check("producer", "copy-false-error", LAYOUTS, ("bare", "versioned"))
+@check("producer", "copy-false-error", LAYOUTS, BOTH)
 def copy_false_is_a_buffer_error(p: Producer, layout: str, ask: str) -> None:
     array = prepared(p, layout, "float32")
     asked(array, ASKS[ask])
@@ -139,10 +158,10 @@ def copy_false_is_a_buffer_error(p: Producer, layout: str, ask: str) -> None:
     insist(isinstance(error, BufferError), f"copy=False: {said(error)}")
 
 
-@check("producer", "copy-alone", ("whole", "rows", "transposed"), ("bare", "versioned"), risky=True)
+@check("producer", "copy-alone", ("whole", "rows", "transposed"), WAYS, risky=True)
 def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
     array = prepared(p, layout, "float32")
-    capsules = all_asked(array, [{**copy, **ASKS[ask]} for copy in (COPY, COPY, {})])
+    capsules = all_asked(array, [{**ASKS[ask], **copy} for copy in (COPY, COPY, {})])
     copied, other, own = (on_host(view_of(each)) for each in capsules)
     if copied.readonly or copied.element_zero == own.element_zero:
         raise NotApplicable("copy=True gives no copy that may be written")
@@ -154,7 +173,7 @@ def copies_share_nothing(p: Producer, layout: str, ask: str) -> None:
 
 def insist_apart(array: Any, ask: str) -> None:
     """No two elements of a copy lie in the same memory."""
-    view = view_of(asked(array, {**COPY, **ASKS[ask]}))
+    view = view_of(asked(array, {**ASKS[ask], **COPY}))
     if view.readonly:
         raise NotApplicable("the copy may not be written, so that nobody notices")
     strides = caps.row_major(view.shape) if view.strides is None else view.strides
@@ -166,7 +185,7 @@ def insist_apart(array: Any, ask: str) -> None:
     )
 
 
-@check("producer", "copy-elements", ("broadcast",), ("bare", "versioned"))
+@check("producer", "copy-elements", ("broadcast",), BOTH)
 def copies_of_broadcast_arrays_lie_apart(p: Producer, which: str, ask: str) -> None:
     array = p.make((3,))
     spread = getattr(namespace_of(p, array), "broadcast_to", None)
@@ -179,15 +198,16 @@ def copies_of_broadcast_arrays_lie_apart(p: Producer, which: str, ask: str) -> N
     insist_apart(wide, ask)
 
 
-@check("producer", "copy-elements", NUMBERED, ("bare", "versioned"))
+@check("producer", "copy-elements", NUMBERED, BOTH)
 def copies_of_special_arrays_lie_apart(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p, "special", which)
     insist_apart(pair_of(f"special=[{name!r}]", make)[0], ask)
 
 
-@check("producer", "read-only-flag", ("versioned", "newest"))
-def read_only_has_its_flag(p: Producer, ask: str) -> None:
-    array = read_only_array(p)
+@check("producer", "read-only-flag", ("versioned", *FLAGGED), PARTS)
+@check("producer", "read-only-flag", ("versioned", *FLAGGED))
+def read_only_has_its_flag(p: Producer, ask: str, which: str = "read-only") -> None:
+    array = read_only_array(p, which)
     view = view_of(asked(array, ASKS[ask]))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
@@ -217,7 +237,7 @@ def says_that_it_may_be_written(array: Any) -> bool:
     return True
 
 
-@check("producer", "read-only-falsely", ("whole", "rows", "transposed"), ("versioned", "newest"))
+@check("producer", "read-only-falsely", ("whole", "rows", "transposed"), ("versioned", *FLAGGED))
 def writable_is_not_flagged(p: Producer, layout: str, ask: str) -> None:
     array = prepared(p, layout, "float32")
     view = view_of(asked(array, ASKS[ask]))
@@ -230,7 +250,7 @@ def writable_is_not_flagged(p: Producer, layout: str, ask: str) -> None:
     )
 
 
-@check("producer", "copy-writable", ("versioned", "newest"))
+@check("producer", "copy-writable", ("versioned", *FLAGGED))
 def copy_of_read_only_is_writable(p: Producer, ask: str) -> None:
     view = view_of(asked(read_only_array(p), {**ASKS[ask], **COPY}))
     if view.flags is None:
@@ -243,13 +263,14 @@ def copy_of_read_only_is_writable(p: Producer, ask: str) -> None:
     )
 
 
+@check("producer", "read-only-legacy", ("bare", "own device"), LOCKED)
 @check("producer", "read-only-legacy")
-def read_only_as_legacy(p: Producer) -> None:
-    array = read_only_array(p)
-    if answers(array) is not None:
+def read_only_as_legacy(p: Producer, ask: str = "bare", which: str = "read-only") -> None:
+    array = read_only_array(p, which)
+    if answers(array, **ASKS[ask]) is not None:
         return
-    name = caps.name_of(asked(array, ASKS["bare"]))
-    if exports_differ(array, ASKS["bare"]):
+    name = caps.name_of(asked(array, ASKS[ask]))
+    if exports_differ(array, ASKS[ask]):
         raise NotApplicable("each export is a copy, which may be written")
     insist(name != caps.LEGACY, "memory that may not be written is given out as DLPack 0.x")
 
@@ -269,7 +290,7 @@ def knows(p: Producer, ask: str) -> None:
         raise NotApplicable("the keyword max_version is not known")
 
 
-@check("producer", "refusals", ("layout",), LAYOUTS, ("bare", "versioned"))
+@check("producer", "refusals", ("layout",), LAYOUTS, BOTH)
 def layouts_are_refused_by_a_buffer_error(p: Producer, which: str, layout: str, ask: str) -> None:
     array = prepared(p, layout, "float32")
     if not hasattr(array, "__dlpack__"):
@@ -279,11 +300,11 @@ def layouts_are_refused_by_a_buffer_error(p: Producer, which: str, layout: str, 
     insist(error is None or isinstance(error, BufferError), f"{layout}: {error and said(error)}")
 
 
-@check("producer", "refusals", ("copy",), LAYOUTS, ("bare", "versioned"))
+@check("producer", "refusals", ("copy",), LAYOUTS, BOTH)
 def copies_of_layouts_are_refused_by_a_buffer_error(
     p: Producer, which: str, layout: str, ask: str
 ) -> None:
-    array, asks = prepared(p, layout, "float32"), {**COPY, **ASKS[ask]}
+    array, asks = prepared(p, layout, "float32"), {**ASKS[ask], **COPY}
     if not hasattr(array, "__dlpack__"):
         raise NotApplicable(f"a {type(array).__name__} has no __dlpack__")
     if error := answers(p.make((2, 3)), **asks):
@@ -293,7 +314,7 @@ def copies_of_layouts_are_refused_by_a_buffer_error(
     insist(error is None or refused, f"{layout}, copy=True: {error and said(error)}")
 
 
-@check("producer", "refusals", REFUSED, ("bare", "versioned"))
+@check("producer", "refusals", REFUSED, BOTH)
 def refusals(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p, "refused", which)
     array = given(f"refused=[{name!r}]", make)
@@ -366,14 +387,6 @@ def refusals_of_read_only_leave_nothing(p: Producer, which: str) -> None:
     insist_refusals_leave_nothing(lambda: read_only_array(p), what, ASKS["bare"])
 
 
-#: Keywords that most libraries refuse, of an array that can be exported.
-NOT_GIVEN: dict[str, dict[str, Any]] = {
-    "dl_device": {"dl_device": (99, 0)},
-    "stream": {"stream": 1},
-    "unknown keyword": {"not_a_keyword": 1},
-}
-
-
 @check("producer", "refused-freed", NOT_GIVEN, risky=True)
 def array_goes_after_a_refused_call(p: Producer, which: str) -> None:
     """A large array that was exported, and asked for something that it refused."""
@@ -386,7 +399,7 @@ def array_goes_after_a_refused_call(p: Producer, which: str) -> None:
     )
 
 
-@check("producer", "not-exported", REFUSED, ("bare", "versioned"))
+@check("producer", "not-exported", REFUSED, BOTH)
 def refused_is_not_exported(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p, "refused", which)
     array = given(f"refused=[{name!r}]", make)

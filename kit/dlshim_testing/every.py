@@ -15,7 +15,7 @@ MODULES = {
     ),
     "consumer": (
         *("taking_checks", "reading_checks", "owning_checks", "version_checks"),
-        *("refusal_checks", "option_checks"),
+        *("refusal_checks", "option_checks", "own_checks"),
     ),
 }
 

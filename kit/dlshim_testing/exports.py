@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import ctypes as C
 import enum
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from .catalogue import Broken, NotApplicable, TargetError, insist
@@ -14,27 +15,90 @@ from .doubles import capsules as caps
 from .drivers import NoFunction
 from .partner import Producer, given, said, shape_of
 
+#: Calls that most libraries refuse, of an array that can be exported.
+NOT_GIVEN: dict[str, dict[str, Any]] = {
+    "dl_device": {"dl_device": (99, 0)},
+    "stream": {"stream": 1},
+    "unknown keyword": {"not_a_keyword": 1},
+}
+
+
+def at_once(array: Any, keywords: dict[str, Any]) -> Any:
+    return array.__dlpack__(**keywords)
+
+
+def after_refusals(array: Any, keywords: dict[str, Any]) -> Any:
+    for refused in NOT_GIVEN.values():
+        with contextlib.suppress(Exception):
+            array.__dlpack__(**refused)
+    return array.__dlpack__(**keywords)
+
+
+def on_a_thread(call: Callable[[], Any]) -> Any:
+    """What another thread than this one gives, or raises."""
+    with concurrent.futures.ThreadPoolExecutor(1) as other:
+        return other.submit(call).result()
+
+
+def by_a_thread(array: Any, keywords: dict[str, Any]) -> Any:
+    return on_a_thread(lambda: array.__dlpack__(**keywords))
+
+
+#: What stands for the array's own device in `ASKS`, and the name under which they say when and
+#: where they ask: neither is a keyword of `__dlpack__`.
+OWN, HOW = "its own device", "how"
+VERSIONED = {"max_version": (1, 0)}
 #: Ways of asking, by name; "versioned" is how most consumers ask first.
 ASKS: dict[str, dict[str, Any]] = {
     "bare": {},
-    "versioned": {"max_version": (1, 0)},
+    "versioned": VERSIONED,
     "newest": {"max_version": (1, 3), "dl_device": None, "copy": None},
+    "own device": {"dl_device": OWN},
+    "own device versioned": {"dl_device": OWN, **VERSIONED},
+    "after refusals": {HOW: after_refusals, **VERSIONED},
+    "on a thread": {HOW: by_a_thread, **VERSIONED},
 }
+BOTH = ("bare", "versioned")
+#: One step beside these.
+BESIDE = ("own device", "own device versioned", "after refusals", "on a thread")
+WAYS = (*BOTH, *BESIDE)
+#: Those beside "versioned" that ask for DLPack 1.x.
+FLAGGED = ("newest", "own device versioned", "after refusals", "on a thread")
 
 SOME = ("bool", "int32", "float32", "float64", "complex64")
+#: One for each size of elements.
+SIZES = ("float32", "bool", "int16", "float64", "complex128")
 FEW = ("float32", "int64")
 COPY = {"copy": True}
+
+
+def call(array: Any, keywords: dict[str, Any]) -> Any:
+    """What `__dlpack__` gives, asked in a way of `ASKS`."""
+    how = keywords.get(HOW, at_once)
+    passed = {name: value for name, value in keywords.items() if name != HOW}
+    if passed.get("dl_device") == OWN:
+        passed["dl_device"] = device_of(array)
+    return how(array, passed)
+
+
+def told(keywords: dict[str, Any]) -> str:
+    """A way of asking, for people."""
+    how = keywords.get(HOW, at_once).__name__.replace("_", " ")
+    shown = {name: OWN if value == OWN else repr(value) for name, value in keywords.items()}
+    rest = [f"{name}={value}" for name, value in shown.items() if name != HOW]
+    return ", ".join(rest + ([how] if how != "at once" else []))
 
 
 def asked(array: Any, keywords: dict[str, Any]) -> Any:
     """The capsule, or NotApplicable where the producer refuses: other rules judge refusals."""
     try:
-        capsule = array.__dlpack__(**keywords)
+        capsule = call(array, keywords)
+    except NotApplicable:
+        raise
     except NoFunction as error:
         raise TargetError(other_driver(error)) from error
     except Exception as error:
-        how = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
-        raise NotApplicable(f"__dlpack__({how}) refuses: {said(error)}") from error
+        raise NotApplicable(f"__dlpack__({told(keywords)}) refuses: {said(error)}") from error
     insist(
         isinstance(capsule, caps.Capsule),
         f"__dlpack__ gave {type(capsule).__name__}, which is no capsule",
@@ -58,7 +122,9 @@ def device_of(array: Any) -> tuple[int, int]:
 def answers(array: Any, **keywords: Any) -> BaseException | None:
     """What `__dlpack__` raises, if anything."""
     try:
-        array.__dlpack__(**keywords)
+        call(array, keywords)
+    except NotApplicable:
+        raise
     except NoFunction as error:
         raise TargetError(other_driver(error)) from error
     except Exception as error:
@@ -73,11 +139,23 @@ def on_cpu(p: Producer) -> Any:
     return array
 
 
-def read_only_array(p: Producer) -> Any:
+#: Parts of an array that may not be written; the whole may have any shape.
+LOCKED: dict[str, Any] = {
+    "read-only": (),
+    "read-only rows": (slice(1, None),),
+    "read-only and reversed": (slice(None, None, -1),),
+    "read-only and empty": (slice(0, 0),),
+}
+
+
+PARTS = tuple(LOCKED)[1:]
+
+
+def read_only_array(p: Producer, part: str = "read-only") -> Any:
     """An array that may not be written: what was given, or NumPy's way of making one."""
     if p.read_only is not None:
-        return given("read_only=", p.read_only)
-    array = p.make((2, 3))
+        return laid_out(given("read_only=", p.read_only), LOCKED[part])
+    array = laid_out(p.make((2, 3)), LOCKED[part])
     try:
         array.flags.writeable = False
     except Exception as error:
@@ -182,6 +260,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Any]] = {
     "cube": ((2, 3, 4), ()),
     "four dimensions": ((2, 3, 1, 2), ()),
     "eight dimensions": ((2, 1, 3, 1, 2, 1, 1, 2), ()),
+    "thirty-two dimensions": ((2, *[1] * 14, 3, *[1] * 15, 2), ()),
     "one row": ((1, 5), ()),
     "one column": ((5, 1), ()),
     "rows": ((4, 6), (slice(1, 3),)),
@@ -227,7 +306,8 @@ def counted(shape: tuple[int, ...], index: Any) -> tuple[tuple[int, ...], list[i
     if index == "T":
         return shape[::-1], caps.offsets(shape[::-1], strides[::-1])
     start, axes, steps = 0, [], []
-    for extent, stride, at in zip(shape, strides, [*index, *[slice(None)] * 9], strict=False):
+    whole = [slice(None)] * len(shape)
+    for extent, stride, at in zip(shape, strides, [*index, *whole], strict=False):
         if isinstance(at, int):
             start += at * stride
             continue
@@ -251,6 +331,10 @@ class Prepared(NamedTuple):
 
 
 UNWRITTEN = "the array may not be written, and its elements do not count up"
+GAPS = (
+    "the strides {} of a new array of shape {} leave gaps or meet, and nothing that the array says "
+    "of its elements tells whether they are right"
+)
 COPIES = "each export is a copy: what is written through one is not in the next"
 UNREAD = (
     "the strides {} of a new array are not those of rows, and the array shows its elements by no "
@@ -292,10 +376,12 @@ def fill(array: Any, dtype: str) -> Filled:
             return Filled("", capsule, own=True)
         if own is None and view.elements() == wanted:
             return Filled("", capsule)
-        if view.readonly or sorted(places) != [*range(len(places))]:
+        if view.readonly:
             set_by_itself(array, view.shape)
             known = own_elements(array, dtype) == wanted
             return Filled("", own=True) if known else Filled(UNWRITTEN)
+        if sorted(places) != [*range(len(places))]:
+            return fill_with_gaps(array, dtype, view)
         C.memmove(view.element_zero, b"".join(wanted), len(b"".join(wanted)))
         if copies(array, keywords, view):
             why = COPIES
@@ -307,6 +393,23 @@ def fill(array: Any, dtype: str) -> Filled:
             return Filled(UNREAD.format(strides))
         return Filled("", capsule)
     return Filled(why)
+
+
+def fill_with_gaps(array: Any, dtype: str, view: caps.View) -> Filled:
+    """The same of a new array whose strides are not those of elements side by side.
+
+    Either the array has gaps, or the strides are wrong: that shows where the array counts up by its
+    own word after it was written by itself, or as elements that lie side by side.
+    """
+    strides = caps.row_major(view.shape) if view.strides is None else view.strides
+    places = caps.offsets(view.shape, strides)
+    wanted = [caps.encode(dtype, k) for k in range(len(places))]
+    set_by_itself(array, view.shape)
+    if own_elements(array, dtype) != wanted and min(places) >= 0 and max(places) >= len(places):
+        C.memmove(view.element_zero, b"".join(wanted), len(b"".join(wanted)))
+    if own_elements(array, dtype) == wanted:
+        return Filled("", own=True)
+    return Filled(GAPS.format(strides, view.shape))
 
 
 def own_elements(array: Any, dtype: str) -> list[bytes] | None:

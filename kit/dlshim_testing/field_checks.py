@@ -9,8 +9,15 @@ from .catalogue import Broken, NotApplicable, TargetError, check, insist
 from .doubles import capsules as caps
 from .exports import (
     ASKS,
+    BESIDE,
+    BOTH,
     LAYOUTS,
+    LOCKED,
+    SIZES,
     SOME,
+    VERSIONED,
+    WAYS,
+    all_asked,
     asked,
     counted,
     held,
@@ -27,7 +34,7 @@ from .exports import (
 from .partner import DTYPES, OF_THE_STANDARD, Producer, given, said, shape_of
 
 
-@check("producer", "shape", LAYOUTS, ("bare", "versioned"))
+@check("producer", "shape", LAYOUTS, WAYS)
 def shape_is_told(p: Producer, layout: str, ask: str) -> None:
     array = prepared(p, layout, "float32")
     meant = shape_of(array)
@@ -43,7 +50,7 @@ def shape_is_told(p: Producer, layout: str, ask: str) -> None:
 LONG = (0, 2**32 + 5)
 
 
-@check("producer", "shape", ("long",), ("bare", "versioned"), risky=True)
+@check("producer", "shape", ("long",), BOTH, risky=True)
 def long_shape_is_told(p: Producer, which: str, ask: str) -> None:
     if p.one_dimension:
         raise NotApplicable("the target is said to have one dimension alone")
@@ -54,7 +61,7 @@ def long_shape_is_told(p: Producer, which: str, ask: str) -> None:
     insist(view.shape == LONG, f"the struct says {view.shape}, the array {LONG}")
 
 
-@check("producer", "dtype", DTYPES, ("bare", "versioned"))
+@check("producer", "dtype", DTYPES, WAYS)
 def dtype_is_told(p: Producer, dtype: str, ask: str) -> None:
     view = view_of(asked(p.make((2, 3), dtype), ASKS[ask]))
     dtype = p.usual(dtype)
@@ -85,7 +92,7 @@ def strides_are_present(p: Producer, layout: str, ask: str) -> None:
         insist(view.strides is not None, f"a struct of DLPack {view.version} has NULL strides")
 
 
-@check("producer", "data-present", LAYOUTS, ("bare", "versioned"))
+@check("producer", "data-present", LAYOUTS, WAYS)
 def data_are_present(p: Producer, layout: str, ask: str) -> None:
     array = prepared(p, layout, "float32")
     view = view_of(asked(array, ASKS[ask]))
@@ -94,12 +101,12 @@ def data_are_present(p: Producer, layout: str, ask: str) -> None:
     insist(view.data, f"data is NULL, and the shape {view.shape}")
 
 
-@check("producer", "data-present", ("read-only",), ("bare", "versioned"))
+@check("producer", "data-present", LOCKED, WAYS)
 def data_of_read_only_are_present(p: Producer, which: str, ask: str) -> None:
-    view = view_of(asked(read_only_array(p), ASKS[ask]))
+    view = view_of(asked(read_only_array(p, which), ASKS[ask]))
     if 0 in view.shape:
         raise NotApplicable("an array without elements")
-    insist(view.data, f"an array that may not be written: data is NULL, the shape {view.shape}")
+    insist(view.data, f"{which}: data is NULL, and the shape {view.shape}")
 
 
 @check("producer", "data-of-empty", [name for name in LAYOUTS if "empty" in name])
@@ -112,7 +119,8 @@ def data_of_empty(p: Producer, layout: str) -> None:
     )
 
 
-@check("producer", "values", LAYOUTS, SOME, ("bare", "versioned"))
+@check("producer", "values", LAYOUTS, SIZES, BESIDE, pairs=True)
+@check("producer", "values", LAYOUTS, SOME, BOTH)
 def values_are_there(p: Producer, layout: str, dtype: str, ask: str) -> None:
     array, wanted, why, export = laid_out_and_filled(p, layout, dtype)
     if wanted is None:
@@ -134,7 +142,7 @@ def insist_elements_are_counted(view: caps.View, layout: str) -> None:
     )
 
 
-@check("producer", "values", [name for name in DTYPES if name not in SOME], ("bare", "versioned"))
+@check("producer", "values", [name for name in DTYPES if name not in SOME], WAYS)
 def values_of_dtype(p: Producer, dtype: str, ask: str) -> None:
     values_are_there(p, "rows", dtype, ask)
 
@@ -144,7 +152,7 @@ NUMBERED = [f"special {k}" for k in range(SPECIAL)]
 REFUSED = [f"refused {k}" for k in range(SPECIAL)]
 
 
-@check("producer", "special-values", NUMBERED, ("bare", "versioned"))
+@check("producer", "special-values", NUMBERED, BOTH)
 def special_values(p: Producer, which: str, ask: str) -> None:
     name, make = one_of(p, "special", which)
     array, values = pair_of(f"special=[{name!r}]", make)
@@ -187,8 +195,16 @@ def one_of(p: Producer, keyword: str, which: str) -> tuple[str, Any]:
 
 @check("producer", "zero-copy", ("whole", "rows", "every second"))
 def exports_share(p: Producer, layout: str) -> None:
-    array = prepared(p, layout, "float32")
-    first, second = newest_of(array, 2)
+    insist_sharing(newest_of(prepared(p, layout, "float32"), 2))
+
+
+@check("producer", "zero-copy", SIZES, BESIDE)
+def exports_of_any_way_share(p: Producer, dtype: str, ask: str) -> None:
+    insist_sharing(all_asked(p.make((2, 3), dtype), [VERSIONED, ASKS[ask]]))
+
+
+def insist_sharing(capsules: list[Any]) -> None:
+    first, second = capsules
     one, other = view_of(first), view_of(second)
     insist(
         one.element_zero == other.element_zero,
@@ -257,7 +273,7 @@ def view_shares_the_whole(p: Producer, which: str, layout: str) -> None:
     insist(shares, f"{layout}: the export of a view is a copy of it, not the memory of the whole")
 
 
-@check("producer", "copy-false", ("of the whole",), VIEWS, ("bare", "versioned"))
+@check("producer", "copy-false", ("of the whole",), VIEWS, BOTH)
 def copy_false_shares_the_whole(p: Producer, which: str, layout: str, ask: str) -> None:
     shares = is_of_the_whole(p, layout, {"copy": False, **ASKS[ask]})
     insist(shares, f"{layout}: copy=False gives a copy of a view, not the memory of the whole")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes as C
 import gc
 import importlib
@@ -11,6 +12,7 @@ from .catalogue import Broken, NotApplicable, insist
 from .doubles import capsules as caps
 from .doubles import producers
 from .doubles.structs import ANY
+from .exports import on_a_thread
 from .partner import Consumer, said
 
 ALIGNED = 64
@@ -27,7 +29,7 @@ def aligned(memory: Any) -> Any:
 
 
 class Lending:
-    """Poisons what it lent when the deleter is called, so that a later read shows.
+    """Poisons what it lent when the last deleter is called, so that a later read shows.
 
     Its capsules are kept until the consumer has returned: one that goes while an exception is
     pending would run its destructor, which is Python, with that exception.
@@ -37,10 +39,17 @@ class Lending:
         super().__init__(*arguments, **fields)
         self.memory = aligned(self.memory)
         self.given: list[Any] = []
+        self.first: Any = None
+        """What an import before made of this, which is kept."""
 
     def _export(self, version: Any, **fields: Any) -> caps.Made:
-        memory = fields.get("memory", self.memory)
-        return super()._export(version, **{"on_delete": lambda: caps.poison(memory)} | fields)
+        memory, exports = fields.get("memory", self.memory), self.exports
+
+        def poison() -> None:
+            if all(made.deleted for made in exports if made.memory is memory):
+                caps.poison(memory)
+
+        return super()._export(version, **{"on_delete": poison} | fields)
 
     def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
         capsule = super().__dlpack__(*arguments, **keywords)
@@ -123,7 +132,47 @@ class WithTableMajorTwo(Lending, producers.P3MajorTwo):
     """A C table of a version that nobody knows."""
 
 
+class ReadOnly(Versioned):
+    """Memory that may not be written."""
+
+    FLAGS = caps.READ_ONLY
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **{"flags": self.FLAGS} | fields)
+        self.readonly = bool(self.FLAGS & caps.READ_ONLY)
+
+
+class IsCopied(ReadOnly):
+    """A copy that the consumer alone has."""
+
+    FLAGS = caps.IS_COPIED
+
+
+class ReadOnlyCopy(ReadOnly):
+    """Both flags at once."""
+
+    FLAGS = caps.READ_ONLY | caps.IS_COPIED
+
+
+class NoCopy(Versioned):
+    """A producer of DLPack 1.x that does not know the keyword `copy`: the consumer copies."""
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+        return super().__dlpack__(stream=stream, max_version=max_version)
+
+
+class ReadOnlyNoCopy(NoCopy, ReadOnly):
+    """The same of memory that may not be written."""
+
+
 EDITIONS = {"legacy": Legacy, "versioned": Versioned}
+FLAGS = {"read-only": ReadOnly, "copied": IsCopied, "read-only copy": ReadOnlyCopy}
+#: Producers of which a copy is asked; who does not know the keyword leaves it to the consumer.
+SOURCES = EDITIONS | {
+    "read-only": ReadOnly,
+    "without copy=": NoCopy,
+    "read-only without copy=": ReadOnlyNoCopy,
+}
 SAY_HOST = {"legacy": LegacySaysHost, "versioned": VersionedSaysHost}
 USED = {"legacy": UsedLegacy, "versioned": UsedVersioned}
 
@@ -191,18 +240,73 @@ class Refused(NamedTuple):
     """What the exception says it comes from (``raise ... from cause``)."""
 
 
+class OddDtype(Legacy):
+    """What any consumer refuses."""
+
+    def __init__(self) -> None:
+        super().__init__(dtype=(99, 8, 1))
+
+
+class UnknownDevice(Versioned):
+    """The same."""
+
+    def __init__(self) -> None:
+        super().__init__(device=(99, 0))
+
+
+def at_once(consume: Any, subject: Any, keywords: dict[str, Any]) -> Any:
+    return consume(subject, **keywords)
+
+
+def after_refusals(consume: Any, subject: Any, keywords: dict[str, Any]) -> Any:
+    for refused in (OddDtype(), UnknownDevice(), object()):
+        with contextlib.suppress(Exception):
+            consume(refused)
+    return consume(subject, **keywords)
+
+
+def on_another_thread(consume: Any, subject: Any, keywords: dict[str, Any]) -> Any:
+    return on_a_thread(lambda: consume(subject, **keywords))
+
+
+def once_more(consume: Any, subject: Any, keywords: dict[str, Any]) -> Any:
+    subject.first = consume(subject, **keywords)  # whose end would end the memory of both
+    return consume(subject, **keywords)
+
+
+#: When and where an object is imported, one step beside "at once".
+HOW = {
+    "after refusals": after_refusals,
+    "on a thread": on_another_thread,
+    "once more": once_more,
+}
+
+
+class Stopped(BaseException):
+    """What only an exception is that a double raises and no handler of `Exception` catches."""
+
+
+class Interrupted(Stopped, KeyboardInterrupt):
+    """Ctrl-C."""
+
+
+class Exits(Stopped, SystemExit):
+    """``sys.exit()``."""
+
+
 class Trial:
     """One import: what the consumer made of a double, or how it refused it."""
 
-    def __init__(self, consumer: Consumer, array: Any, **keywords: Any) -> None:
+    def __init__(self, consumer: Consumer, array: Any, how: str = "", **keywords: Any) -> None:
         self.array = array
         self.left: list[str] = []
         """The names that the capsules have afterwards."""
         self.result: Any = None
         self.refused: Refused | None = None
         try:
-            self.result = consumer.consume(self._subject(consumer.wants), **keywords)
-        except Exception as error:
+            subject = self._subject(consumer.wants)
+            self.result = HOW.get(how, at_once)(consumer.consume, subject, keywords)
+        except (Exception, Stopped) as error:
             self.refused = Refused(type(error), said(error), error.__cause__)
         self.left = [caps.name_of(capsule) for capsule in array.given]
         array.given.clear()
@@ -259,14 +363,16 @@ def narrow(consumer: Consumer, array: Any) -> None:
 PLAIN = (2, 3)  # the shape of doubles where a check names none
 
 
-def trial(consumer: Consumer, array: Any, **keywords: Any) -> Trial:
+def trial(consumer: Consumer, array: Any, how: str = "", **keywords: Any) -> Trial:
+    if how == "once more":
+        objects_only(consumer)
     narrow(consumer, array)
     if consumer.one_dimension and (array.shape, array.strides) == (PLAIN, (3, 1)):
         array.shape, array.strides = (6,), (1,)
     if consumer.one_dimension and len(array.shape) != 1 and not array.null_strides:
         raise NotApplicable("the consumer takes one dimension alone")
     array.flat = consumer.flat
-    made = Trial(consumer, array, **keywords)
+    made = Trial(consumer, array, how, **keywords)
     if made.refused and made.refused.kind is _NotAsked:
         raise NotApplicable(made.refused.text)
     if not made.refused and never_asked(array):
@@ -315,6 +421,8 @@ def same_values(seen: Seen, array: Any, what: str) -> None:
 # ---- what the checks of several subjects share --------------------------------------------------
 
 SOME = ("bool", "int32", "float32", "float64", "complex64")
+#: One for each size of elements.
+SIZES = ("float32", "bool", "int16", "float64", "complex128")
 FEW = ("float32", "int64")
 
 #: What a struct may lawfully say; the fields of a double.
@@ -335,6 +443,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "begins at the second element": {"shape": (5,), "start": 1},
     "one dimension without elements": {"shape": (0,)},
     "eight dimensions": {"shape": (1, 2, 1, 2, 1, 2, 1, 1)},
+    "thirty-two dimensions": {"shape": (2, *[1] * 14, 3, *[1] * 15, 2)},
 }  # fmt: skip
 
 VECTORS = (2, 32, 4)  # four floats are one element
@@ -396,8 +505,19 @@ def versioned_is_taken(c: Consumer, array: Any, what: str) -> Trial:
     return made
 
 
-def with_copy(c: Consumer, array: Any, copy: bool) -> Trial:
+def with_copy(c: Consumer, array: Any, copy: bool, **keywords: Any) -> Trial:
     bound_by_from_dlpack(c)
-    if trial(c, Versioned(), copy=None).refused:
+    if trial(c, Versioned(), copy=None, **keywords).refused:
         raise NotApplicable("the consumer does not know the keyword copy")
-    return trial(c, array, copy=copy)
+    return trial(c, array, copy=copy, **keywords)
+
+
+def device_of_results(c: Consumer) -> Any:
+    """What the consumer takes as `device=` for the device on which its results are anyhow."""
+    bound_by_from_dlpack(c)
+    made = trial(c, Versioned()).taken()
+    if (device := getattr(made.result, "device", None)) is None or callable(device):
+        raise NotApplicable("the result does not tell its device as `device=` takes it")
+    if refused := trial(c, Versioned(), device=device).refused:
+        raise NotApplicable(f"device={device!r} is refused: {refused.text}")
+    return device

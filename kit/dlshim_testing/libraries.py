@@ -17,11 +17,14 @@ _CONSUMERS: dict[str, Callable[[], Consumer]] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """``NAME`` is a producer, ``from_NAME`` a consumer."""
+    """``NAME`` is a producer, ``from_NAME`` a consumer; its own arrays are those of ``NAME``."""
     if name in _PRODUCERS:
         return _PRODUCERS[name]()
     if name.startswith("from_") and name.removeprefix("from_") in _CONSUMERS:
-        return _CONSUMERS[name.removeprefix("from_")]()
+        made = _CONSUMERS[name.removeprefix("from_")]()
+        own = _PRODUCERS.get(name.removeprefix("from_"))
+        made.own = made.own or (own and own())
+        return made
     raise AttributeError(f"module {__name__!r} has no target {name!r}")
 
 
@@ -73,7 +76,13 @@ def _numpy() -> Producer:
         "fields": lambda: np.zeros(3, [("a", "i4")]),
         "strides between elements": lambda: np.zeros(3, [("a", "i1"), ("b", "i4")])["b"],
     }
-    return Producer(np.zeros, namespace=np, refused=refused)
+    special = {
+        "odd stride along an extent of one": lambda: (
+            np.ndarray((3, 1), "f4", np.arange(3, dtype="f4"), strides=(4, 2)),
+            [0.0, 1.0, 2.0],
+        ),
+    }
+    return Producer(np.zeros, namespace=np, special=special, refused=refused)
 
 
 @consumer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .catalogue import NotApplicable, check, insist
@@ -10,8 +11,12 @@ from .imports import (
     EDITIONS,
     FEW,
     LAYOUTS,
+    SIZES,
+    SOURCES,
+    NoCopy,
     Versioned,
     bound_by_from_dlpack,
+    device_of_results,
     edition_is_taken,
     observe,
     same_values,
@@ -44,29 +49,68 @@ def unknown_device(c: Consumer, which: str) -> None:
     insist(made.refused, "device='no such device' is taken")
 
 
+#: Layouts of which a copy is asked, and none.
+COPIED = LAYOUTS | {"offset": {"shape": (5,), "start": 4, "offset": 4}}
+
+
+def source_of(name: str, layout: str, dtype: str) -> Any:
+    """A double of this kind; its `byte_offset` is that of so many elements."""
+    fields = dict(COPIED[layout])
+    offset = fields.pop("offset", 0) * caps.itemsize_of(dtype)
+    return SOURCES[name](**{"dtype": dtype, "byte_offset": offset} | fields)
+
+
+def beside(c: Consumer, which: str) -> dict[str, Any]:
+    """What is passed beside `copy`."""
+    return {"device": device_of_results(c)} if which == "device" else {}
+
+
+@check("consumer", "copy-true", COPIED, SOURCES, SIZES, pairs=True)
 @check("consumer", "copy-true", ("plain", "rows with gaps", "cube"), EDITIONS)
-def copy_true(c: Consumer, layout: str, edition: str) -> None:
-    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), True).taken()
+def copy_true(c: Consumer, layout: str, source: str, dtype: str = "float32") -> None:
+    insist_a_copy(c, source_of(source, layout, dtype))
+
+
+@check("consumer", "copy-true", ("device",), SIZES, SOURCES)
+def copy_true_to_its_device(c: Consumer, which: str, dtype: str, source: str) -> None:
+    insist_a_copy(c, source_of(source, "plain", dtype), which)
+
+
+def insist_a_copy(c: Consumer, array: Any, which: str = "") -> None:
+    made = with_copy(c, array, True, **beside(c, which)).taken()
     seen = observe(made.result)
-    insist(seen.address != made.array.element_zero, "copy=True gives the producer's memory")
-    same_values(seen, made.array, "the copy")
+    told = f"copy=True{f' with {which}=' if which else ''}"
+    if 0 not in seen.shape:
+        insist(seen.address != array.element_zero, f"{told} gives the producer's memory")
+    same_values(seen, array, f"{told}, the copy")
 
 
+@check("consumer", "copy-false", COPIED, SOURCES, SIZES, pairs=True)
 @check("consumer", "copy-false", ("plain", "rows with gaps", "cube", "reversed"), EDITIONS)
-def copy_false(c: Consumer, layout: str, edition: str) -> None:
-    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), False)
+def copy_false(c: Consumer, layout: str, source: str, dtype: str = "float32") -> None:
+    insist_no_copy(c, lambda: source_of(source, layout, dtype))
+
+
+@check("consumer", "copy-false", ("device",), SIZES, SOURCES)
+def copy_false_to_its_device(c: Consumer, which: str, dtype: str, source: str) -> None:
+    insist_no_copy(c, lambda: source_of(source, "plain", dtype), which)
+
+
+def insist_no_copy(c: Consumer, make: Callable[[], Any], which: str = "") -> None:
+    made = with_copy(c, make(), False, **beside(c, which))
+    told = f"copy=False{f' with {which}=' if which else ''}"
     if made.refused:
         kind, text, _ = made.refused
         if issubclass(kind, TypeError):
             raise NotApplicable(f"the producer does not know the keyword copy: {text}")
-        if trial(c, EDITIONS[edition](**LAYOUTS[layout])).refused:
+        if trial(c, make()).refused:
             raise NotApplicable("it is refused without copy=False, too")
-        insist(issubclass(kind, BufferError | ValueError), f"copy=False: {text}")
+        insist(issubclass(kind, BufferError | ValueError), f"{told}: {text}")
         return
     seen = observe(made.result)
     insist(
-        seen.address == made.array.element_zero,
-        "copy=False gives a copy: its memory is not the producer's",
+        seen.address == made.array.element_zero or 0 in seen.shape,
+        f"{told} gives a copy: its memory is not the producer's",
     )
 
 
@@ -85,13 +129,6 @@ class Copying(Versioned):
 def copy_false_reaches_the_producer(c: Consumer, which: str) -> None:
     made = with_copy(c, Copying(), False)
     insist(made.refused, "copy=False gives the copy of a producer that was not told copy=False")
-
-
-class NoCopy(Versioned):
-    """A producer of DLPack 1.x that does not know the keyword `copy`: the consumer copies."""
-
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
-        return super().__dlpack__(stream=stream, max_version=max_version)
 
 
 WRITABLE = {

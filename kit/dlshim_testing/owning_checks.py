@@ -11,12 +11,14 @@ from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
 from .imports import (
     EDITIONS,
+    FLAGS,
+    HOW,
     LAYOUTS,
     REFUSABLE,
     SAY_HOST,
+    SOURCES,
     USED,
     Trial,
-    Versioned,
     edition_is_taken,
     objects_only,
     observe,
@@ -43,6 +45,26 @@ def owns_without_the_producer(c: Consumer, which: str, edition: str) -> None:
     record.owner = None
     insist(record.deleted <= 1, f"the deleter was called {record.deleted} times")
     same_values(observe(made.result), array, "with nothing but the result alive")
+
+
+#: More imports than any store of owners that serve in turns is likely to have.
+CROWD = 200
+
+
+@check("consumer", "owns", ("a crowd",), EDITIONS, risky=True)
+def many_own(c: Consumer, which: str, edition: str) -> None:
+    made = [trial(c, EDITIONS[edition]()).taken() for _ in range(CROWD)]
+    for at, each in enumerate(made):
+        early = "after the deleter was called" if each.made.deleted else "still owned"
+        same_values(observe(each.result), each.array, f"import {at + 1} of {CROWD}, {early}")
+    lost = sum(each.finish().deleted != 1 for each in made)
+    insist(not lost, f"of {CROWD} imports that lived at a time, {lost} are not given back once")
+
+
+@check("consumer", "owns", HOW, EDITIONS, risky=True)
+def owns_whatever_was_before(c: Consumer, how: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](), how).taken()
+    same_values(observe(made.result), made.array, f"{how}, while the result lives")
 
 
 def gone(made: Trial, record: caps.Made) -> None:
@@ -102,22 +124,24 @@ def gives_layouts_back(c: Consumer, layout: str, dtype: str, edition: str) -> No
     insist(record.deleted == 1, f"the deleter was called {record.deleted} times")
 
 
-#: Structs of DLPack 1.x with a flag.
-FLAGGED: dict[str, dict[str, Any]] = {
-    "read-only": {"readonly": True},
-    "copied": {"flags": caps.IS_COPIED},
-}
+@check("consumer", "gives-back", HOW, EDITIONS, risky=True)
+def gives_back_whatever_was_before(c: Consumer, how: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](), how).taken()
+    made.array.first = None
+    made.finish()
+    kept = sum(each.deleted != 1 for each in made.array.exports)
+    insist(not kept, f"{how}: of {len(made.array.exports)} exports, {kept} are not given back once")
 
 
-@check("consumer", "gives-back", FLAGGED, risky=True)
+@check("consumer", "gives-back", FLAGS, risky=True)
 def gives_back_what_has_a_flag(c: Consumer, which: str) -> None:
-    record = trial(c, Versioned(**FLAGGED[which])).taken().finish()
+    record = trial(c, FLAGS[which]()).taken().finish()
     insist(record.deleted == 1, f"{which}: the deleter was called {record.deleted} times")
 
 
-@check("consumer", "gives-back", ("copy=True",), ("plain", "rows with gaps"), EDITIONS, risky=True)
-def gives_back_what_it_copied(c: Consumer, which: str, layout: str, edition: str) -> None:
-    made = with_copy(c, EDITIONS[edition](**LAYOUTS[layout]), True).taken()
+@check("consumer", "gives-back", ("copy=True",), ("plain", "rows with gaps"), SOURCES, risky=True)
+def gives_back_what_it_copied(c: Consumer, which: str, layout: str, source: str) -> None:
+    made = with_copy(c, SOURCES[source](**LAYOUTS[layout]), True).taken()
     record = made.finish()
     insist(record.deleted == 1, f"copy=True: the deleter was called {record.deleted} times")
 

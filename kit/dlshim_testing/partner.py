@@ -26,6 +26,22 @@ DTYPES = (
 )  # fmt: skip
 OF_THE_STANDARD = tuple(name for name in DTYPES if name not in ("float16", "bfloat16"))
 
+#: Numbers that arithmetic, or a way through another dtype, changes, by their bits: minus zero,
+#: the least number, infinity, and a number that is none and says why.
+ODD = {
+    name: [
+        (bits | (sign << 8 * size - 1)).to_bytes(size, sys.byteorder) * parts
+        for bits, sign in ((0, 1), (1, 0), (1, 1), (infinite, 0), (infinite | quiet | 5, 0))
+    ]
+    for name, size, parts, infinite, quiet in (
+        ("float16", 2, 1, 0x7C00, 0x200),
+        ("float32", 4, 1, 0x7F800000, 0x400000),
+        ("float64", 8, 1, 0x7FF << 52, 1 << 51),
+        ("complex64", 4, 2, 0x7F800000, 0x400000),
+        ("complex128", 8, 2, 0x7FF << 52, 1 << 51),
+    )
+}
+
 #: Kinds of devices that one memory may have: what the host reads, what CUDA reads, and ROCm.
 KIN = ({1, 3, 11, 13}, {2, 3, 13}, {10, 11})
 
@@ -137,6 +153,9 @@ class Producer:
         if always_ready and work_stream is not None:
             raise TypeError("always_ready=True says that no work is unfinished: no work_stream=")
         self._make = make
+        self.leaves = ""
+        """The exception that a deleter of its exports left behind: whatever drops a capsule fails
+        then at some later place, so that nothing is found out."""
         self.always_ready = always_ready
         self.one_dimension = one_dimension
         self.dtypes = known_dtypes(dtypes)
@@ -156,13 +175,25 @@ class Producer:
 
     def _by_its_answer(self) -> str:
         """A struct of DLPack 1.x is a claim of 2023.12, where `max_version` came from."""
+        name = self.answer({"max_version": (1, 0)})
+        return "2023.12" if name == caps.VERSIONED else "2022.12"
+
+    def answer(self, keywords: dict[str, Any]) -> str:
+        """The name of the capsule that an export gives, which goes here; nothing where it is
+        refused, or gives something else, which the checks judge.  What its deleter leaves behind
+        is kept in `leaves`."""
         try:
-            capsule = self.make((2, 3)).__dlpack__(max_version=(1, 0))
+            only = [self.make((2, 3)).__dlpack__(**keywords)]
         except Exception:
-            return "2022.12"
-        if not isinstance(capsule, caps.Capsule):
-            return "2022.12"  # another answer, which the checks judge
-        return "2023.12" if caps.name_of(capsule) == caps.VERSIONED else "2022.12"
+            return ""
+        if not isinstance(only[0], caps.Capsule):
+            return ""
+        name = caps.name_of(only[0])
+        try:
+            caps.let_go(only)
+        except Exception as error:
+            self.leaves = said(error)
+        return name
 
     def work_stream(self, default: int) -> int:
         """The stream of the library's unfinished work; TargetError where the target gives none."""
@@ -287,7 +318,10 @@ class Consumer:
     ``flat`` that its result is the bytes alone, without shape and dtype, and
     ``is_from_dlpack=False`` that it is a function of another purpose, which the text about
     ``from_dlpack`` does not bind.  ``dtypes`` are the only ones that it takes, as in `Producer`.
+    ``own`` is the producer of the library's own arrays, as a `Producer`, a function or a name.
     """
+
+    leaves = ""
 
     def __init__(
         self,
@@ -300,6 +334,7 @@ class Consumer:
         flat: bool = False,
         is_from_dlpack: bool = True,
         dtypes: Sequence[str] = (),
+        own: Any = None,
     ) -> None:
         if isinstance(consume, Producer):
             raise TypeError("the target is named as a consumer, and is a Producer")
@@ -311,6 +346,7 @@ class Consumer:
         self.one_dimension = one_dimension
         self.flat = flat
         self.is_from_dlpack = is_from_dlpack
+        self.own: Producer | None = None if own is None else producer_of(own)
         self.dtypes = known_dtypes(dtypes)
         self._claims = edition(claims) or claimed(namespace)
 
@@ -378,6 +414,9 @@ def partner_of(kind: Any, target: Any, claims: str = "", **options: Any) -> Any:
         target, namespace = load(target)
     if not isinstance(target, kind):
         return kind(target, **{"namespace": namespace, "claims": claims} | options)
+    if own := options.pop("own", None):
+        target = copy.copy(target)
+        target.own = target.own or producer_of(own)
     if options:
         raise TypeError(
             f"the target is a {kind.__name__} already: "

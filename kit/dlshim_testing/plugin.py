@@ -369,6 +369,7 @@ class Target(pytest.Collector):
             options = {name: self._option(name) for name in ("driver", "dtypes", "timeout")}
             if self.side == "consumer":
                 options["wants"] = self._option("wants")
+                options["own"] = self.own
             isolate = not self._option("in_process")
             return runner(self.side, self.target, isolate, self._option("claims"), **options)
         except Exception as error:
@@ -384,9 +385,16 @@ class Target(pytest.Collector):
     def _option(self, name: str) -> Any:
         return self.config.getoption(f"dlpack_{name}")
 
+    @property
+    def own(self) -> str:
+        """The producer whose arrays a consumer is given beside doubles: the first that is named."""
+        return next(iter(self._option("producer")), "") if self.side == "consumer" else ""
+
     def options(self) -> Iterator[str]:
         """The words of a command line that judges one of these checks as this run does."""
         yield from (f"--dlpack-{self.side}", shlex.quote(self.target))
+        if self.own:
+            yield from ("--dlpack-producer", shlex.quote(self.own))
         for name in REPEATED:
             if (value := self._option(name.replace("-", "_"))) != DEFAULTS.get(name, ""):
                 yield from (f"--dlpack-{name}", shlex.quote(value))

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import itertools
 from typing import Any
 
 from .catalogue import Broken, NotApplicable, check, insist
 from .doubles import capsules as caps
 from .exports import (
     ASKS,
+    BOTH,
     FEW,
+    FLAGGED,
+    HOW,
     LAYOUTS,
+    NOT_GIVEN,
+    OWN,
     PADDED,
     SOME,
     all_asked,
     answers,
     asked,
+    by_a_thread,
+    call,
     device_of,
     newest_of,
     number,
     on_cpu,
     prepared,
+    told,
     view_of,
 )
 from .partner import DTYPES, Producer, akin, said
@@ -30,6 +40,14 @@ UNKNOWN_DEVICES = ((7, 0), (9, 0), (16, 0), (99, 0))
 
 
 # ---- the methods ---------------------------------------------------------------------------
+
+
+@check("producer", "error-kept", ("nothing on its way",), risky=True)
+def deleter_leaves_no_error(p: Producer, which: str) -> None:
+    """The first of all checks: nothing else can be judged of a library that does."""
+    for ask in BOTH:
+        p.answer(ASKS[ask])
+    insist(not p.leaves, f"the deleter of an export leaves an exception behind: {p.leaves}")
 
 
 @check("producer", "methods")
@@ -48,6 +66,28 @@ def has_methods(p: Producer) -> None:
         except NotApplicable as refused:
             failures.append(str(refused))
     raise Broken("; ".join(failures))
+
+
+@check("producer", "fresh-capsule", ("after refusals of",), NOT_GIVEN)
+def exports_after_a_refusal(p: Producer, which: str, refused: str) -> None:
+    array = p.make((2, 3))
+    (before,) = newest_of(array)
+    del before
+    if answers(array, **NOT_GIVEN[refused]) is None:
+        raise NotApplicable(f"{NOT_GIVEN[refused]} is taken")
+    try:
+        newest_of(array)
+    except NotApplicable as error:
+        raise Broken(f"an array that refused {NOT_GIVEN[refused]} refuses all: {error}") from error
+
+
+@check("producer", "any-thread", ASKS)
+def exports_on_another_thread(p: Producer, ask: str) -> None:
+    array = p.make((2, 3))
+    for capsule in all_asked(array, [ASKS[ask]]):
+        del capsule
+    error = answers(array, **ASKS[ask] | {HOW: by_a_thread})
+    insist(error is None, f"on another thread than the one that made it: {error and said(error)}")
 
 
 @check("producer", "device-pair", SOME)
@@ -146,6 +186,29 @@ def keywords_are_taken(p: Producer, case: str) -> None:
         raise NotApplicable(f"refused, but not for the keyword: {said(error)}")
 
 
+#: What a consumer may pass, each alone and any two or three together.
+DRAWN = {
+    " ".join(names): dict(pairs)
+    for chosen in itertools.product(
+        (None, ("to a device", ("dl_device", OWN))),
+        (None, ("copy=True", ("copy", True)), ("copy=False", ("copy", False))),
+        (None, ("1.0", ("max_version", (1, 0))), ("1.3", ("max_version", (1, 3)))),
+    )
+    for names, pairs in [([*zip(*filter(None, chosen), strict=True)] or [(), ()])]
+    if len(names) > 1
+}
+
+
+@check("producer", "keywords", DRAWN)
+def keywords_are_taken_together(p: Producer, case: str) -> None:
+    array, drawn = p.make((2, 3)), DRAWN[case]
+    for name, value in drawn.items():
+        if isinstance(error := answers(array, **{name: value}), TypeError):
+            raise NotApplicable(f"{name}={value!r} is refused when alone, too: {said(error)}")
+    error = answers(array, **drawn)
+    insist(not isinstance(error, TypeError), f"{told(drawn)}: {error and said(error)}")
+
+
 @check("producer", "keyword-only")
 def keyword_only(p: Producer) -> None:
     array = p.make((2, 3))
@@ -174,7 +237,33 @@ def versioned_answer(p: Producer, dtype: str, version: tuple[int, int]) -> None:
     error = answers(array, max_version=version)
     insist(error is None, f"max_version={version}: {error and said(error)}")
     name = caps.name_of(asked(array, {"max_version": version}))
+    if name != caps.VERSIONED and not gives_versioned(p):
+        raise NotApplicable("the library gives no struct of DLPack 1.x at all")
     insist(name == caps.VERSIONED, f"max_version={version} is answered by {name!r}")
+
+
+def gives_versioned(p: Producer) -> bool:
+    """Whether the library supports DLPack 1.x, whatever it answers in the case in question."""
+    for version in VERSIONS:
+        with contextlib.suppress(Exception):
+            if caps.name_of(call(p.make((2, 3)), {"max_version": version})) == caps.VERSIONED:
+                return True
+    return False
+
+
+@check("producer", "versioned-answer", [case for case in DRAWN if "1." in case])
+def versioned_answer_beside_others(p: Producer, case: str) -> None:
+    capsule = asked(p.make((2, 3)), DRAWN[case])
+    if not gives_versioned(p):
+        raise NotApplicable("the library gives no struct of DLPack 1.x at all")
+    name = caps.name_of(capsule)
+    insist(name == caps.VERSIONED, f"{told(DRAWN[case])} is answered by {name!r}")
+
+
+@check("producer", "versioned-supported")
+def versioned_is_supported(p: Producer) -> None:
+    newest_of(p.make((2, 3)))  # what exports nothing at all is judged by another rule
+    insist(gives_versioned(p), "no max_version is answered by a struct of DLPack 1.x")
 
 
 @check("producer", "known-major", VERSIONS)
@@ -192,7 +281,7 @@ def known_major(p: Producer, version: tuple[int, int]) -> None:
     )
 
 
-@check("producer", "older-version", ((0, 5), (0, 8)))
+@check("producer", "older-version", ((0, 0), (0, 5), (0, 8)))
 def older_version(p: Producer, version: tuple[int, int]) -> None:
     array = p.make((2, 3))
     if isinstance(answers(array, max_version=None), TypeError):
@@ -205,10 +294,11 @@ def older_version(p: Producer, version: tuple[int, int]) -> None:
         insist(isinstance(error, BufferError), f"max_version={version}: {said(error)}")
 
 
+@check("producer", "known-flags", ("whole", "rows", "empty"), FLAGGED)
 @check("producer", "known-flags", ("whole", "rows", "empty"))
-def known_flags(p: Producer, layout: str) -> None:
+def known_flags(p: Producer, layout: str, ask: str = "versioned") -> None:
     array = prepared(p, layout, "float32")
-    view = view_of(asked(array, ASKS["versioned"]))
+    view = view_of(asked(array, ASKS[ask]))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
     insist(view.flags & ~7 == 0, f"flags are {view.flags:#x}, and DLPack defines 1, 2 and 4 alone")
@@ -242,7 +332,7 @@ def to_cpu_by_an_enum(p: Producer, which: str) -> None:
     insist(error is None, f"dl_device=({Device.CPU!r}, 0): {error and said(error)}")
 
 
-@check("producer", "other-device", UNKNOWN_DEVICES, ("bare", "versioned"))
+@check("producer", "other-device", UNKNOWN_DEVICES, BOTH)
 def other_device(p: Producer, device: tuple[int, int], ask: str) -> None:
     array = p.make((2, 3))
     if isinstance(answers(array, dl_device=None), TypeError):

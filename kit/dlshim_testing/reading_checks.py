@@ -9,9 +9,14 @@ from .doubles import capsules as caps
 from .imports import (
     EDITIONS,
     FEW,
+    FLAGS,
+    HOW,
     LAYOUTS,
+    SIZES,
     SOME,
+    SOURCES,
     VECTORS,
+    Versioned,
     aligned,
     bound_by_from_dlpack,
     edition_is_taken,
@@ -23,12 +28,51 @@ from .imports import (
     trial,
     with_copy,
 )
-from .partner import DTYPES, Consumer, said
+from .partner import DTYPES, ODD, Consumer, said
 
 
 @check("consumer", "values", LAYOUTS, SOME, EDITIONS, risky=True)
 def values(c: Consumer, layout: str, dtype: str, edition: str) -> None:
     read_rightly(c, EDITIONS[edition](**{"dtype": dtype} | LAYOUTS[layout]), layout)
+
+
+@check("consumer", "values", LAYOUTS, SIZES, FLAGS, pairs=True, risky=True)
+def values_with_flags(c: Consumer, layout: str, dtype: str, flags: str) -> None:
+    read_rightly(c, FLAGS[flags](**{"dtype": dtype} | LAYOUTS[layout]), f"{flags}, {layout}")
+
+
+@check("consumer", "values", LAYOUTS, SIZES, HOW, pairs=True, risky=True)
+def values_whatever_was_before(c: Consumer, layout: str, dtype: str, how: str) -> None:
+    array = Versioned(**{"dtype": dtype} | LAYOUTS[layout])
+    trial(c, Versioned(**{"dtype": dtype} | LAYOUTS[layout])).taken()
+    made = trial(c, array, how).taken()
+    same_values(observe(made.result), array, f"{layout}, {how}")
+
+
+#: What the same memory may be as well: another shape, order or dtype.
+AGAIN: dict[str, dict[str, Any]] = {
+    "another shape": {"shape": (3, 2)},
+    "one dimension": {"shape": (6,)},
+    "another order": {"strides": (1, 2)},
+    "another dtype": {"dtype": "int32"},
+    "a part": {"shape": (2,)},
+}
+
+
+@check("consumer", "values", ("the same memory",), AGAIN, EDITIONS, risky=True)
+def values_of_the_same_memory(c: Consumer, which: str, again: str, edition: str) -> None:
+    first = trial(c, EDITIONS[edition]()).taken()
+    array = EDITIONS[edition](**AGAIN[again])
+    narrow(c, array)
+    array.memory = first.array.memory
+    seen = observe(trial(c, array).taken().result)
+    told = f"memory that was imported before, as {again}"
+    if array.dtype == first.array.dtype:
+        same_values(seen, array, told)
+    else:  # whose elements are read as other numbers
+        wanted = caps.DTYPES[array.dtype]
+        insist(seen.dtype == wanted, f"{told}: dtype {wanted} became {seen.dtype}")
+    del first
 
 
 @check("consumer", "values", [name for name in DTYPES if name not in SOME], EDITIONS)
@@ -43,6 +87,28 @@ LONG = {"shape": (0, 2**32 + 5)}
 @check("consumer", "values", ("long",), FEW, EDITIONS, risky=True)
 def values_of_a_long_extent(c: Consumer, which: str, dtype: str, edition: str) -> None:
     read_rightly(c, EDITIONS[edition](dtype=dtype, **LONG), "long")
+
+
+#: One element that lies at more places than 32 bits count.
+WIDE_SHAPE = (2**32 + 5,)
+
+
+@check("consumer", "values", ("long broadcast",), EDITIONS, risky=True)
+def values_of_a_long_broadcast(c: Consumer, which: str, edition: str) -> None:
+    """Only the shape is looked at, and only where a short one is shared: nobody copies 4 GB."""
+    memory = caps.filled((8,), "uint8")
+    short = EDITIONS[edition]((5,), "uint8", strides=(0,), memory=memory)
+    if observe(trial(c, short).taken().result).address != short.element_zero:
+        raise NotApplicable("a broadcast array is copied")
+    array = EDITIONS[edition](WIDE_SHAPE, "uint8", strides=(0,), memory=memory)
+    made = trial(c, array).taken()
+    try:
+        capsule = made.result.__dlpack__()
+        shape = caps.look(capsule).shape
+    except Exception as error:
+        raise NotApplicable(f"the result does not tell its shape: {said(error)}") from error
+    insist(shape == WIDE_SHAPE, f"shape {WIDE_SHAPE} became {shape}")
+    del capsule
 
 
 @check("consumer", "values", ("null strides",), ((2, 3), (2, 3, 4)), EDITIONS, risky=True)
@@ -121,6 +187,32 @@ def exact(c: Consumer, dtype: str, edition: str) -> None:
     insist(found == meant, f"{meant} of {dtype} became {found} of dtype {seen.dtype}")
 
 
+@check("consumer", "exact", ("odd",), ODD, EDITIONS)
+def odd_numbers_stay(c: Consumer, which: str, dtype: str, edition: str) -> None:
+    bound_by_from_dlpack(c)
+    bits_stay(c, dtype, EDITIONS[edition])
+
+
+@check("consumer", "copy-true", ("odd",), ODD, SOURCES)
+def odd_numbers_are_copied(c: Consumer, which: str, dtype: str, source: str) -> None:
+    bound_by_from_dlpack(c)
+    if trial(c, Versioned(), copy=True).refused:
+        raise NotApplicable("the consumer does not know the keyword copy")
+    bits_stay(c, dtype, SOURCES[source], copy=True)
+
+
+def bits_stay(c: Consumer, dtype: str, kind: Any, **keywords: Any) -> None:
+    if c.flat or (c.dtypes and dtype not in c.dtypes):
+        raise NotApplicable("the consumer keeps no dtype, or is said not to take this one")
+    memory = aligned(caps.C.create_string_buffer(b"".join(ODD[dtype])))
+    made = trial(c, kind((len(ODD[dtype]),), dtype, memory=memory), **keywords).taken()
+    seen = observe(made.result)
+    if seen.dtype != caps.DTYPES[dtype]:
+        raise NotApplicable("the result has another dtype, which another rule judges")
+    found, meant = ([raw.hex() for raw in each] for each in (seen.elements, ODD[dtype]))
+    insist(found == meant, f"of {dtype} the bytes {meant} became {found}")
+
+
 @check("consumer", "dtype", DTYPES, EDITIONS)
 def dtype_is_kept(c: Consumer, dtype: str, edition: str) -> None:
     bound_by_from_dlpack(c)
@@ -154,11 +246,13 @@ def rare_dtype_is_kept(c: Consumer, which: str, dtype: tuple[int, int, int], edi
 OFFSETS = {
     "vector": {"shape": (5,), "start": 4},
     "rows": {"shape": (2, 3), "start": 8},
+    "one element": {"shape": (5,), "start": 1},
+    "three elements": {"shape": (5,), "start": 3},
     "every second": {"shape": (3,), "strides": (2,), "start": 4},
 }
 
 
-@check("consumer", "byte-offset", OFFSETS, SOME, EDITIONS, risky=True)
+@check("consumer", "byte-offset", OFFSETS, dict.fromkeys((*SOME, *SIZES)), EDITIONS, risky=True)
 def byte_offset(c: Consumer, layout: str, dtype: str, edition: str) -> None:
     fields = OFFSETS[layout]
     offset = fields["start"] * caps.itemsize_of(dtype)
@@ -243,7 +337,7 @@ def missing_data(c: Consumer, edition: str) -> None:
     insist(made.refused, "a struct with six elements and NULL for data is taken")
 
 
-@check("consumer", "zero-copy", FEW, EDITIONS)
+@check("consumer", "zero-copy", dict.fromkeys((*FEW, *SIZES)), EDITIONS)
 def shares(c: Consumer, dtype: str, edition: str) -> None:
     made = trial(c, EDITIONS[edition](dtype=dtype)).taken()
     seen = observe(made.result)

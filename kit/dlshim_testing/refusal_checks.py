@@ -9,6 +9,8 @@ from .imports import (
     EDITIONS,
     REFUSABLE,
     SAY_HOST,
+    Exits,
+    Interrupted,
     Legacy,
     Proxy,
     Versioned,
@@ -81,9 +83,16 @@ class Failed(Exception):
     """An exception that no library knows."""
 
 
+class Below(RuntimeError):
+    """One that no library knows, of a kind that all know."""
+
+
 ERRORS = {
     error.__name__: error
-    for error in (BufferError, ValueError, RuntimeError, MemoryError, NotImplementedError, Failed)
+    for error in (
+        *(BufferError, ValueError, RuntimeError, MemoryError, NotImplementedError, Failed),
+        *(RecursionError, Below, Interrupted, Exits),
+    )
 }
 
 
@@ -113,7 +122,7 @@ def propagates(c: Consumer, name: str, method: str) -> None:
 
 
 #: Errors that no producer raises to say that it does not know a keyword.
-UNHEARD = {name: ERRORS[name] for name in ("MemoryError", "Failed")}
+UNHEARD = {name: ERRORS[name] for name in ("MemoryError", "Failed", "BufferError", "Interrupted")}
 
 
 @check("consumer", "propagates", ("first call",), UNHEARD)
@@ -184,6 +193,24 @@ def proxies_are_taken(c: Consumer, edition: str) -> None:
         raise Broken(f"an object that forwards the methods: {said(error)}") from error
     finally:
         array.given.clear()
+
+
+class NoValue(Versioned):
+    """No more than the two methods: arrays have no truth, and some have no length."""
+
+    def _fails(self, *_: Any) -> Any:
+        raise TypeError("the kit's object has nothing but the two methods")
+
+    __bool__ = __len__ = __eq__ = __iter__ = __contains__ = _fails  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+
+@check("consumer", "proxies", ("no truth",))
+def what_has_no_truth_is_taken(c: Consumer, which: str) -> None:
+    objects_only(c)
+    edition_is_taken(c, "versioned")
+    made = trial(c, NoValue())
+    insist(not made.refused, f"an object without truth: {made.refused and made.refused.text}")
 
 
 @check("consumer", "no-capsule", risky=True)

@@ -99,8 +99,12 @@ _TRANSFER = (
     'renaming the capsule to ``"used_dltensor"``'
 )
 _GIVE_BACK = (
-    "When the borrowing framework doesn't need the tensor, it should call the deleter to notify "
-    "the host that the resource is no longer needed."
+    "will be called by the destructor of the consumer library object created to own the "
+    "``DLManagedTensor`` obtained from the capsule"
+)
+_EITHER = (
+    'which is called either when the refcount on the capsule named ``"dltensor"`` reaches zero or '
+    "the consumer decides to deallocate its array"
 )
 _CONTAINS = (
     "Returns a new array containing the data from another (array) object with a ``__dlpack__`` "
@@ -142,6 +146,8 @@ PRODUCER = _rules(
      ":meth:`~array_api.array.__dlpack__` and :meth:`~array_api.array.__dlpack_device__` methods "
      "on the array object, which will be called from within :func:`~array_api.from_dlpack`",
      "The object has both methods, and a plain array of float32 is exported by them."),
+    ("any-thread", HABIT, "2021.12", ARRAY, "",
+     "An export works on another thread than the one that made the array."),
     ("device-pair", MUST, "2021.12", DEVICE,
      "a tuple ``(device_type, device_id)`` in DLPack format",
      "`__dlpack_device__()` gives two integers; the first may be an enum."),
@@ -160,14 +166,15 @@ PRODUCER = _rules(
     ("bare-legacy", SHOULD, "2023.12", ARRAY, "Keep and use the DLPack 0.X implementation",
      "Without `max_version` the capsule is one of DLPack 0.x."),
     ("fresh-capsule", MUST, "2021.12", PYTHON, _ONCE,
-     "Two calls give two capsules with two structs."),
+     "Two calls give two capsules with two structs; so do many, and one after a refused call."),
     ("destructor-frees", MUST, "2021.12", PYTHON, _DESTRUCTOR,
      "A capsule that nobody consumes calls the deleter once when it goes."),
     ("destructor-spares", MUST, "2021.12", PYTHON, _ONLY_UNUSED,
      "A capsule that was consumed calls nothing when it goes; the deleter then works."),
     ("error-kept", HABIT, "2021.12", PYTHON, "",
      "An exception that is on its way while a capsule that nobody consumed is dropped reaches the "
-     "caller: the destructor, and the deleter that it calls, leave it as it is."),
+     "caller: the destructor, and the deleter that it calls, leave it as it is, and leave none of "
+     "their own."),
     ("deleter-without-gil", MUST, "2021.12", PYTHON, _GIL,
      "The deleter may be called on a thread of C that does not hold the GIL."),
     ("deleter-frees", MUST, "", HEADER.format("1.1"),
@@ -206,12 +213,16 @@ PRODUCER = _rules(
     ("stream-on-cpu", SHOULD, "2021.12", ARRAY, _CPU_STREAM,
      "Other streams are refused for host memory."),
     ("keywords", MUST, "2023.12", ARRAY, _V2023,
-     "The keywords of 2023.12 are taken, with None for each value."),
+     "The keywords of 2023.12 are taken, with None for each value, and together where each is "
+     "taken alone."),
     ("keyword-only", HABIT, "2023.12", ARRAY, "", "No argument is taken by position."),
     ("unknown-keyword", HABIT, "2023.12", ARRAY, "",
      "An unknown keyword is a TypeError, by which consumers tell that they must ask again."),
     ("versioned-answer", SHOULD, "2023.12", ARRAY, _MAX_VERSION,
-     "`max_version` with a major of 1 or more gives a struct of DLPack 1.x."),
+     "`max_version` with a major of 1 or more gives a struct of DLPack 1.x, whatever else is "
+     "asked; not asked of libraries that have none."),
+    ("versioned-supported", HABIT, "2023.12", ARRAY, "",
+     "A struct of DLPack 1.x can be had."),
     ("older-version", SHOULD, "2023.12", ARRAY,
      "If so, use that. Else, the producer should raise a BufferError",
      "`max_version` below 1.0 gives DLPack 0.x, or a BufferError."),
@@ -339,7 +350,9 @@ PRODUCER = _rules(
 CONSUMER = _rules(
     "consumer",
     ("takes-any", MUST, "2021.12", FROM, _CONTAINS,
-     "A plain array of float32 is taken, by whichever generation."),
+     "A plain array of float32 is taken, by whichever generation, also again and after a refusal."),
+    ("any-thread", HABIT, "2021.12", FROM, "",
+     "An import works on another thread than the first."),
     ("takes", SHOULD, "2021.12", INTERCHANGE, _ALL_DTYPES,
      "A plain array of each dtype of the standard is taken; the text says so of the mechanism, not "
      "of each library."),
@@ -382,12 +395,12 @@ CONSUMER = _rules(
      "A struct without a deleter does no harm."),
     ("owns", MUST, "2021.12", PYTHON, _TRANSFER,
      "The deleter is not called while the result lives and needs the memory."),
-    ("gives-back", MUST, "", HEADER.format("1.1"), _GIVE_BACK,
+    ("gives-back", MUST, "2021.12", PYTHON, _GIVE_BACK,
      "The deleter is called once when the result goes."),
     ("producer-freed", HABIT, "", HEADER.format("1.1"), "",
      "The object that was imported, and the capsule, go with their last reference when the "
      "result is gone."),
-    ("gives-back-refused", MUST, "", HEADER.format("1.1"), _GIVE_BACK,
+    ("gives-back-refused", MUST, "2021.12", PYTHON, _EITHER,
      "The deleter is called once where the consumer refuses, too."),
     ("renames", SHOULD, "2021.12", PYTHON, _TRANSFER, "A consumed capsule has the used name."),
     ("renames-versioned", SHOULD, "2023.12", PYTHON,
@@ -449,7 +462,8 @@ CONSUMER = _rules(
      "Memory is not read where the capsule says a device that the consumer does not know, though "
      "`__dlpack_device__()` says the host."),
     ("proxies", HABIT, "2021.12", PYTHON, "",
-     "An object that forwards the two methods by `__getattr__` is taken."),
+     "An object that forwards the two methods by `__getattr__` is taken, and so is one that has "
+     "neither truth nor length, and cannot be compared or iterated."),
     ("same-device", MUST, "2023.12", FROM,
      "If ``device`` is ``None`` and ``x`` supports DLPack, the output array must be on the same "
      "device as ``x``.",

@@ -413,7 +413,7 @@ def named(target: Any) -> str:
 
 
 #: What a process of its own can be told; everything else belongs to the target.
-TOLD = ("driver", "dtypes", "timeout", "wants")
+TOLD = ("driver", "dtypes", "own", "timeout", "wants")
 
 
 def runner(side: str, target: Any, isolate: bool, claims: str, **options: Any) -> Runner:

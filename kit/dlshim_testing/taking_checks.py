@@ -16,6 +16,7 @@ from .imports import (
     WithTableMajorTwo,
     WithTableNoBorrow,
     calls_of,
+    edition_is_taken,
     is_taken,
     objects_only,
     observe,
@@ -36,6 +37,20 @@ def takes_any(c: Consumer) -> None:
         if str(reason) != NEVER_ASKS:
             raise
         raise Broken(f"{reason}; no other rule judges it") from reason
+
+
+@check("consumer", "takes-any", ("after refusals", "once more"), EDITIONS)
+def takes_whatever_was_before(c: Consumer, how: str, edition: str) -> None:
+    edition_is_taken(c, edition)
+    made = trial(c, EDITIONS[edition](), how)
+    insist(not made.refused, f"{how}: {made.refused and made.refused.text}")
+
+
+@check("consumer", "any-thread", EDITIONS)
+def takes_on_another_thread(c: Consumer, edition: str) -> None:
+    edition_is_taken(c, edition)
+    made = trial(c, EDITIONS[edition](), "on a thread")
+    insist(not made.refused, f"on another thread: {made.refused and made.refused.text}")
 
 
 @check("consumer", "takes", OF_THE_STANDARD)

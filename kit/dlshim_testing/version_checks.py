@@ -8,10 +8,17 @@ from .catalogue import NotApplicable, check, insist
 from .doubles import capsules as caps
 from .imports import (
     FEW,
+    HOW,
+    LAYOUTS,
+    SIZES,
+    ReadOnly,
+    ReadOnlyCopy,
+    Trial,
     Versioned,
     VersionedAlways,
     bound_by_from_dlpack,
     calls_of,
+    device_of_results,
     observe,
     same_values,
     trial,
@@ -105,9 +112,32 @@ def read_only_is_taken(c: Consumer, dtype: str) -> None:
     versioned_is_taken(c, Versioned(dtype=dtype, readonly=True), "READ_ONLY")
 
 
-@check("consumer", "read-only", FEW)
+@check("consumer", "read-only", dict.fromkeys((*FEW, *SIZES)))
 def read_only_is_kept(c: Consumer, dtype: str) -> None:
-    made = trial(c, Versioned(dtype=dtype, readonly=True)).taken()
+    insist_read_only(trial(c, Versioned(dtype=dtype, readonly=True)).taken())
+
+
+@check("consumer", "read-only", ("layout",), LAYOUTS)
+def read_only_of_layouts_is_kept(c: Consumer, which: str, layout: str) -> None:
+    insist_read_only(trial(c, ReadOnly(**LAYOUTS[layout])).taken())
+
+
+@check("consumer", "read-only", ("two flags",), SIZES)
+def read_only_of_a_copy_is_kept(c: Consumer, which: str, dtype: str) -> None:
+    insist_read_only(trial(c, ReadOnlyCopy(dtype=dtype)).taken())
+
+
+@check("consumer", "read-only", HOW)
+def read_only_is_kept_whatever_was_before(c: Consumer, how: str) -> None:
+    insist_read_only(trial(c, ReadOnly(), how).taken())
+
+
+@check("consumer", "read-only", ("device",))
+def read_only_is_kept_on_its_device(c: Consumer, which: str) -> None:
+    insist_read_only(trial(c, ReadOnly(), device=device_of_results(c)).taken())
+
+
+def insist_read_only(made: Trial) -> None:
     seen = observe(made.result)
     if seen.address != made.array.element_zero:
         return  # a copy, which may be written

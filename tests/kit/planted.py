@@ -48,6 +48,8 @@ class Of:
     def __setitem__(self, index: Any, value: Any) -> None:
         self.array[index] = value
 
+    device = "cpu"
+
     def __dlpack_device__(self) -> Any:
         return (1, 0)
 
@@ -101,6 +103,8 @@ SOURCE = """
 void Py_DecRef(void *);
 void *PyUnicode_FromString(const char *);
 void PyErr_Clear(void);
+void PyErr_SetString(void *, const char *);
+extern void *PyExc_ValueError;
 int PyCapsule_IsValid(void *, const char *);
 char *PyCapsule_GetPointer(void *, const char *);
 void *PyCapsule_GetContext(void *);
@@ -116,6 +120,12 @@ void clears_and_destroys(void *capsule) {
     void (*own)(void *) = (void (*)(void *))PyCapsule_GetContext(capsule);
     PyErr_Clear();
     own(capsule);
+}
+
+/* A deleter that leaves an exception behind. */
+void leaves_an_error(void *tensor) {
+    (void)tensor;
+    PyErr_SetString(PyExc_ValueError, "left behind");
 }
 
 static void call_deleter(void *capsule, const char *name, int offset) {

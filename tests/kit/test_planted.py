@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes as C
 import gc
 import importlib
 import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ import pytest
 pytest.importorskip("numpy")  # the planted arrays are NumPy's with a fault
 
 import numpy as np
-from project.tree import ROOT, read_toml
+from project.tree import ROOT, absent, read_toml
 
 from dlshim_testing import check_consumer, check_producer
 from dlshim_testing.every import checks
@@ -24,6 +26,7 @@ from kit import planted
 from kit.planted_more import Copies, GivesAnAddress
 from kit.test_rules import books, impatient  # noqa: F401
 
+ASKED = read_toml(ROOT / "tests" / "kit" / "asked.toml")["asked"]
 FAULTS = read_toml(ROOT / "tests" / "kit" / "planted.toml")["fault"]
 CHECK = {"producer": check_producer, "consumer": check_consumer}
 MAKE = {"producer": planted.producer, "consumer": planted.consumer}
@@ -146,3 +149,22 @@ def test_each_row_is_a_fault_of_its_own() -> None:
     sentences = [(row["side"], row["wrong"]) for row in FAULTS]
     assert len(sentences) == len({*sentences})
     assert len({(row["double"], row["check"]) for row in FAULTS}) == len(FAULTS)
+
+
+def test_what_other_suites_ask_is_asked_or_answered() -> None:
+    names = {*checks("producer"), *checks("consumer")}
+    for row in ASKED:
+        assert ("check" in row) != ("answer" in row), row
+        assert row.get("check", "") in names or row["answer"].endswith("."), row
+
+
+def test_no_test_of_the_installed_numpy_is_left_out() -> None:
+    where = Path(np.__file__).parent / "_core" / "tests" / "test_dlpack.py"
+    if not where.exists():
+        absent(f"this NumPy brings no tests: {where}")
+    theirs = {
+        each.name
+        for each in ast.walk(ast.parse(where.read_text(encoding="utf-8")))
+        if isinstance(each, ast.FunctionDef) and each.name.startswith("test_")
+    }
+    assert theirs <= {row["test"] for row in ASKED if row["suite"] == "NumPy"}

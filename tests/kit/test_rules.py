@@ -298,7 +298,7 @@ def test_no_copy_is_judged_where_plain_exports_are_copies() -> None:
     report = check_producer(kind, only="^copy-false")
     assert report and not report.wrong and not report.errors, str(report)
     kind = wrong_producers.wrong(wrong_producers.CopiesWhateverIsAsked)
-    (found,) = check_producer(kind, only=r"^copy-false\[whole-bare").findings
+    (found,) = check_producer(kind, only=r"^copy-false\[whole-bare\]").findings
     assert found.failed and found.evidence.startswith("copy=False gives a copy: ")
 
 
@@ -362,7 +362,7 @@ def test_who_has_no_deleter_and_keeps_everything_is_found_by_its_memory() -> Non
 
 def test_the_flag_of_padded_elements_is_none_of_float32() -> None:
     kind = wrong_producers.wrong(wrong_producers.AlwaysPadded)
-    report = check_producer(kind, only="^known-flags")
+    report = check_producer(kind, only=r"^known-flags\[\w+\]$")
     assert {each.check for each in report.wrong} == {"known-flags[whole]", "known-flags[empty]"}
 
 

@@ -327,6 +327,17 @@ def keep_for_ever(*objects: Any) -> None:
 keep_for_ever(_delete, _destroy)
 
 
+_set_slice = _api("PyList_SetSlice", C.c_int, C.py_object, C.c_ssize_t, C.c_ssize_t, C.c_void_p)
+
+
+def let_go(only: list[Any]) -> None:
+    """Empties a list that alone has a capsule, and raises what its destructor leaves behind.
+
+    A `del` would let that exception come up somewhere later, where nobody knows whose it is.
+    """
+    _set_slice(only, 0, len(only), None)
+
+
 def call_deleter(address: int, name: str, *, held: bool) -> None:
     """Call the struct's deleter; `held` says whether this thread keeps the GIL meanwhile."""
     kind = ManagedTensor if name in (LEGACY, USED_LEGACY) else ManagedTensorVersioned
@@ -605,9 +616,11 @@ class View:
 
     def write(self, position: int, value: Any) -> None:
         """Write to one element, as a consumer does that believes the memory is its own."""
+        self.put(position, encode(self.dtype, value))
+
+    def put(self, position: int, raw: bytes) -> None:
         steps = row_major(self.shape) if self.strides is None else self.strides
         where = self.element_zero + offsets(self.shape, steps)[position] * itemsize_of(self.dtype)
-        raw = encode(self.dtype, value)
         C.memmove(where, raw, len(raw))
 
 
