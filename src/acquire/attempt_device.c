@@ -86,23 +86,25 @@ call_in_context(dls_exchange *x, unsigned mask, const dls_call_values *values,
  * among them unless it is None.  Where the value of the stream could be refused, None
  * was refused as well.
  * - TypeError: every keyword; one about the data: the stream.
- * - BufferError or RuntimeError after copy=True that the type never accepted: copy
- *   alone.
+ * - BufferError or RuntimeError after copy=True: copy alone.
  * - NotImplementedError, ValueError, OverflowError, AssertionError: max_version and
- *   copy, if the type never accepted them, and the stream.
+ *   copy=False, if the type never accepted them, copy=True, and the stream.
  * - RuntimeError alone: the stream.  JAX, and perhaps unknown libraries, say so that
  *   they cannot sync. */
 static unsigned
 refused_keywords(const dls_exchange *x, unsigned form, const dls_call_values *values,
                  dls_producer_kind kind, dls_refusal refusal)
 {
-    unsigned open = form & ~(unsigned)dls_plan_learned(x->plan).taken;
+    bool copy_true = x->request.want.copy == 1;
+    unsigned taken = dls_plan_learned(x->plan).taken;
+    /* What was taken may have been copy=False. */
+    unsigned open = form & (copy_true ? ~taken | DLS_ASK_COPY : ~taken);
     unsigned stream = values->stream != Py_None ? form & DLS_ASK_STREAM : 0;
     if (PyErr_ExceptionMatches(PyExc_TypeError)) {
         return refusal == DLS_REFUSED_DATA ? stream : form;
     }
     /* dlshim copies if the producer does not. */
-    if ((open & DLS_ASK_COPY) && x->request.want.copy == 1
+    if (copy_true && (form & DLS_ASK_COPY)
         && (PyErr_ExceptionMatches(PyExc_BufferError)
             || PyErr_ExceptionMatches(PyExc_RuntimeError))) {
         return DLS_ASK_COPY;

@@ -155,6 +155,32 @@ def check_copy_true_of_who_does_it(drv: Any) -> None:
     scene.ends()
 
 
+def check_copy_true_after_a_copy_false_that_was_taken(drv: Any) -> None:
+    """One that is refused is made by dlshim; copy=False said nothing of it."""
+    errors = (BufferError, RuntimeError, NotImplementedError, ValueError)
+    for error, before in itertools.product(errors, ({}, {"copy": False})):
+
+        class Shares(fake.WarpLike):
+            TAKES = producers.ALL_KEYWORDS
+            refusal = error
+
+            def answer(self, stream: Any = None, copy: Any = None, **asked: Any) -> Any:
+                if copy:
+                    raise self.refusal("copies are made on the host alone")
+                self.edge(self.stream, stream)
+                return self._versioned(flags=0)
+
+        scene = Scene(drv)
+        asked = {"stream": scene.s, "max_version": (1, 0)}
+        dlshim.upgrade(scene.array(Shares)).__dlpack__(**before, **asked)
+        x = scene.array(Shares)
+        taken = caps.take(dlshim.upgrade(x).__dlpack__(copy=True, **asked))
+        assert taken.view.copied and taken.view.data != x.address, (error, before)
+        assert not drv.read(scene.s, taken.view.data, 24) and not drv.races(), drv.races()
+        taken.release()
+        scene.ends()
+
+
 def check_copies_of_managed_memory_that_the_host_wants(drv: Any) -> None:
     for make in (fake.WarpLike, fake.NoKw, fake.Cai3, fake.CupyLike):
         scene = Scene(drv)
