@@ -10,12 +10,12 @@ template <class T> static float own(const nb::ndarray<T, nb::ndim<2>, nb::device
     return x(0, 0);
 }
 
-template <class T> static float imported(const dlshim::import<T, 2> &x) {
+template <class T> static float imported(const dlshim::array<T, 2> &x) {
     return x(0, 0);
 }
 
 template <class T> static float borrowed(nb::handle obj) {
-    dlshim::borrow<T, 2> x(obj.ptr());
+    dlshim::borrowed<T, 2> x(obj.ptr());
     return x(0, 0);
 }
 

@@ -13,12 +13,12 @@ static float own(const py::buffer &x) {
     return *static_cast<float *>(info.ptr);
 }
 
-static float imported(const dlshim::import<float, 2> &x) {
+static float imported(const dlshim::array<float, 2> &x) {
     return x(0, 0);
 }
 
 static float borrowed(py::handle obj) {
-    dlshim::borrow<float, 2> x(obj.ptr());
+    dlshim::borrowed<float, 2> x(obj.ptr());
     return x(0, 0);
 }
 

@@ -12,7 +12,7 @@ template <class F> static PyObject *run(F f) {
 
 static PyObject *each(PyObject *, PyObject *obj) {
     return run([obj] {
-        const dlshim::borrow<const double> x(obj);
+        const dlshim::borrowed<const double> x(obj);
         double sum = 0;
         dlshim::each(x, [&](double value) { sum += value; });
         return sum;
@@ -21,7 +21,7 @@ static PyObject *each(PyObject *, PyObject *obj) {
 
 static PyObject *each_by_hand(PyObject *, PyObject *obj) {
     return run([obj] {
-        const dlshim::borrow<const double, 2> x(obj);
+        const dlshim::borrowed<const double, 2> x(obj);
         const double *const data = x.data();
         const int64_t n = x.shape(0), m = x.shape(1), down = x.stride(0), right = x.stride(1);
         double sum = 0;
@@ -36,7 +36,7 @@ static PyObject *each_by_hand(PyObject *, PyObject *obj) {
 
 static PyObject *at(PyObject *, PyObject *obj) {
     return run([obj] {
-        const dlshim::borrow<int64_t, 2> x(obj);
+        const dlshim::borrowed<int64_t, 2> x(obj);
         for (int64_t i = 0; i < x.shape(0); i++) {
             for (int64_t j = 0; j < x.shape(1); j++) {
                 x(i, j) += 1;
@@ -48,7 +48,7 @@ static PyObject *at(PyObject *, PyObject *obj) {
 
 static PyObject *at_by_hand(PyObject *, PyObject *obj) {
     return run([obj] {
-        const dlshim::borrow<int64_t, 2> x(obj);
+        const dlshim::borrowed<int64_t, 2> x(obj);
         int64_t *const data = x.data();
         const int64_t n = x.shape(0), m = x.shape(1), down = x.stride(0), right = x.stride(1);
         for (int64_t i = 0; i < n; i++) {

@@ -670,14 +670,14 @@ def elements() -> Iterator[Operation]:
 #: A function that reads one element of a float32 array, as authors write it.
 AUTHORED = {
     "nanobind": "with_nanobind.own({})",
-    "nanobind, dlshim::import": "with_nanobind.imported({})",
-    "nanobind, dlshim::borrow": "with_nanobind.borrowed({})",
+    "nanobind, dlshim::array": "with_nanobind.imported({})",
+    "nanobind, dlshim::borrowed": "with_nanobind.borrowed({})",
     "nanobind, const": "with_nanobind.own_const({})",
-    "nanobind, dlshim::import const": "with_nanobind.imported_const({})",
-    "nanobind, dlshim::borrow const": "with_nanobind.borrowed_const({})",
+    "nanobind, dlshim::array const": "with_nanobind.imported_const({})",
+    "nanobind, dlshim::borrowed const": "with_nanobind.borrowed_const({})",
     "pybind11 buffer": "with_pybind11.own({})",
-    "pybind11, dlshim::import": "with_pybind11.imported({})",
-    "pybind11, dlshim::borrow": "with_pybind11.borrowed({})",
+    "pybind11, dlshim::array": "with_pybind11.imported({})",
+    "pybind11, dlshim::borrowed": "with_pybind11.borrowed({})",
     "tvm-ffi call": CONSUMERS["tvm-ffi call"],
 }
 

@@ -9,7 +9,7 @@
  */
 #include <nanobind/nanobind.h>
 
-#include <dlshim.hpp> /* after nanobind: its functions may have parameters dlshim::import<...> */
+#include <dlshim.hpp> /* after nanobind: its functions may have parameters dlshim::array<...> */
 
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace nb = nanobind;
 
 /* In place.  The memory is borrowed for the length of the call, so the GIL is kept. */
 static void scale(nb::handle x, double by) {
-    dlshim::borrow<double> values(x.ptr(), dlshim::options("scale(): x").row_major());
+    dlshim::borrowed<double> values(x.ptr(), dlshim::options("scale(): x").row_major());
     for (int64_t i = 0; i < values.size(); i++) {
         values.data()[i] *= by;
     }
@@ -25,7 +25,7 @@ static void scale(nb::handle x, double by) {
 
 /* Of any strides.  Other threads run meanwhile, so the memory is imported. */
 static double total(nb::handle obj) {
-    const dlshim::import<const double> x(obj.ptr(), dlshim::options("total(): x"));
+    const dlshim::array<const double> x(obj.ptr(), dlshim::options("total(): x"));
     nb::gil_scoped_release others;
     double sum = 0;
     dlshim::each(x, [&sum](double value) { sum += value; });
@@ -33,7 +33,7 @@ static double total(nb::handle obj) {
 }
 
 /* One overload for each dtype, of two dimensions and any strides. */
-template <class T> static T trace(const dlshim::import<const T, 2> &x) {
+template <class T> static T trace(const dlshim::array<const T, 2> &x) {
     T sum = 0;
     for (int64_t i = 0; i < x.shape(0) && i < x.shape(1); i++) {
         sum += x(i, i);

@@ -6,7 +6,7 @@
  */
 #include <pybind11/pybind11.h>
 
-#include <dlshim.hpp> /* after pybind11: its functions may have parameters dlshim::import<...> */
+#include <dlshim.hpp> /* after pybind11: its functions may have parameters dlshim::array<...> */
 
 #include <vector>
 
@@ -14,7 +14,7 @@ namespace py = pybind11;
 
 /* In place.  The memory is borrowed for the length of the call, so the GIL is kept. */
 static void scale(py::handle x, double by) {
-    dlshim::borrow<double> values(x.ptr(), dlshim::options("scale(): x").row_major());
+    dlshim::borrowed<double> values(x.ptr(), dlshim::options("scale(): x").row_major());
     for (int64_t i = 0; i < values.size(); i++) {
         values.data()[i] *= by;
     }
@@ -22,7 +22,7 @@ static void scale(py::handle x, double by) {
 
 /* Of any strides.  Other threads run meanwhile, so the memory is imported. */
 static double total(py::handle obj) {
-    const dlshim::import<const double> x(obj.ptr(), dlshim::options("total(): x"));
+    const dlshim::array<const double> x(obj.ptr(), dlshim::options("total(): x"));
     py::gil_scoped_release others;
     double sum = 0;
     dlshim::each(x, [&sum](double value) { sum += value; });
@@ -30,7 +30,7 @@ static double total(py::handle obj) {
 }
 
 /* One overload for each dtype, of two dimensions and any strides. */
-template <class T> static T trace(const dlshim::import<const T, 2> &x) {
+template <class T> static T trace(const dlshim::array<const T, 2> &x) {
     T sum = 0;
     for (int64_t i = 0; i < x.shape(0) && i < x.shape(1); i++) {
         sum += x(i, i);

@@ -1,8 +1,8 @@
 /* dlshim.hpp 0.1.0: dlshim.h for C++11, as types that give back what they hold.
  * SPDX-License-Identifier: Apache-2.0
  *
- *   dlshim::import<const double, 2> x(obj);       // yours: may be moved, kept, used without the GIL
- *   dlshim::borrow<double> y(obj, "blur(): y");   // of the object, until the end of the block
+ *   dlshim::array<const double, 2> x(obj);        // yours: may be moved, kept, used without the GIL
+ *   dlshim::borrowed<double> y(obj, "blur(): y"); // of the object, until the end of the block
  *   x(i, j), x.at(i, j), x.size(), x.shape(0), x.data()
  *
  * `const T`: you only read, and read-only memory and copies are taken.  `T`: you write, and the
@@ -12,7 +12,7 @@
  * Memory is the host's and has any strides; dlshim::options asks for more (row_major() and so on).
  * A constructor throws dlshim::python_error with a Python exception set: where nanobind or pybind11
  * is included before this header, it is their own type, and functions of theirs may have parameters
- * dlshim::import<...>: signatures name the dtype, overloads are tried one after the other. */
+ * dlshim::array<...>: signatures name the dtype, overloads are tried one after the other. */
 #ifndef DLSHIM_HPP
 #define DLSHIM_HPP
 
@@ -216,7 +216,7 @@ template <class T, int Rank = any_rank> class view {
     explicit view(const dlshim_array &array)
         : array_(Rank == any_rank || array.ndim == Rank ? array : dlshim_array()), dims_(array_) {}
 
-    const dlshim_array &array() const { return array_; }
+    const dlshim_array &as_c() const { return array_; }
     int32_t ndim() const { return array_.ndim; }
     int64_t shape(int32_t axis) const { return dims_.shape[axis]; }
     int64_t stride(int32_t axis) const { return dims_.strides[axis]; } /* in elements */
@@ -296,20 +296,20 @@ template <class T, int Rank> struct question {
 } // namespace detail
 
 /* Memory that is yours until the end of this object, on any thread, with or without the GIL. */
-template <class T, int Rank = any_rank> class import : public view<T, Rank> {
+template <class T, int Rank = any_rank> class array : public view<T, Rank> {
   public:
-    import() : tensor_(nullptr), flags_(0) {}
+    array() : tensor_(nullptr), flags_(0) {}
     /* Needs the GIL; throws python_error. */
-    explicit import(PyObject *obj) : import() { need(take(obj)); }
-    explicit import(PyObject *obj, const options &more) : import() { need(take(obj, more)); }
-    import(import &&other) noexcept : import() { swap(other); }
-    import &operator=(import &&other) noexcept {
-        import(std::move(other)).swap(*this); /* what was here goes last, and now */
+    explicit array(PyObject *obj) : array() { need(take(obj)); }
+    explicit array(PyObject *obj, const options &more) : array() { need(take(obj, more)); }
+    array(array &&other) noexcept : array() { swap(other); }
+    array &operator=(array &&other) noexcept {
+        array(std::move(other)).swap(*this); /* what was here goes last, and now */
         return *this;
     }
-    import(const import &) = delete;
-    import &operator=(const import &) = delete;
-    ~import() { hold(nullptr); }
+    array(const array &) = delete;
+    array &operator=(const array &) = delete;
+    ~array() { hold(nullptr); }
 
     uint64_t flags() const { return flags_; } /* DLSHIM_READ_ONLY and the like */
 
@@ -318,7 +318,7 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
     bool take(PyObject *obj, const options &more) {
         return ask(obj, detail::question<T, Rank>(more).request);
     }
-    void swap(import &other) noexcept {
+    void swap(array &other) noexcept {
         std::swap(tensor_, other.tensor_);
         std::swap(flags_, other.flags_);
         std::swap<view<T, Rank>>(*this, other);
@@ -352,15 +352,15 @@ template <class T, int Rank = any_rank> class import : public view<T, Rank> {
 
 /* Memory of an object until the end of the block.  Keep the object and the GIL meanwhile; neither
  * copied nor moved, so that it cannot be kept. */
-template <class T, int Rank = any_rank> class borrow : public view<T, Rank> {
+template <class T, int Rank = any_rank> class borrowed : public view<T, Rank> {
   public:
-    explicit borrow(PyObject *obj) { ask(obj, detail::question<T, Rank>::usual()); }
-    explicit borrow(PyObject *obj, const options &more) {
+    explicit borrowed(PyObject *obj) { ask(obj, detail::question<T, Rank>::usual()); }
+    explicit borrowed(PyObject *obj, const options &more) {
         ask(obj, detail::question<T, Rank>(more).request);
     }
-    borrow(const borrow &) = delete;
-    borrow &operator=(const borrow &) = delete;
-    ~borrow() { dlshim_borrow_end(&view_); }
+    borrowed(const borrowed &) = delete;
+    borrowed &operator=(const borrowed &) = delete;
+    ~borrowed() { dlshim_borrow_end(&view_); }
 
     uint64_t flags() const { return view_.flags; }
 
@@ -382,13 +382,13 @@ namespace detail {
 template <class U, class T, int Rank, class F>
 bool visit_one(const view<T, Rank> &x, const dlshim_dtype &has, F &f) {
     const dlshim_dtype wants = dtype_of<U>::value();
-    const char *data = static_cast<const char *>(x.array().data) + x.array().byte_offset;
+    const char *data = static_cast<const char *>(x.as_c().data) + x.as_c().byte_offset;
     if (memcmp(&has, &wants, sizeof has) != 0
         || reinterpret_cast<uintptr_t>(data) % alignof(U) != 0) {
         return false;
     }
     using element = typename std::conditional<std::is_const<T>::value, const U, U>::type;
-    f(view<element, Rank>(x.array()));
+    f(view<element, Rank>(x.as_c()));
     return true;
 }
 template <class... Types> struct types {};
@@ -397,7 +397,7 @@ template <class T, int Rank, class F> bool visit_any(const view<T, Rank> &, F &,
 }
 template <class T, int Rank, class F, class U, class... More>
 bool visit_any(const view<T, Rank> &x, F &f, types<U, More...>) {
-    return visit_one<U>(x, x.array().dtype, f) || visit_any(x, f, types<More...>());
+    return visit_one<U>(x, x.as_c().dtype, f) || visit_any(x, f, types<More...>());
 }
 /* Whether a shape has so many elements. */
 inline bool has_elements(const int64_t *shape, int32_t ndim, size_t count) {
@@ -526,8 +526,8 @@ struct dlshim_name<T, typename std::enable_if<(dlshim::dtype_of<T>::bits > 0)>::
                                   const_name<code == 5>("complex", "float")))
         + const_name<dlshim::dtype_of<T>::bits>();
 };
-template <class T, int Rank> struct type_caster<dlshim::import<T, Rank>> {
-    using array = dlshim::import<T, Rank>;
+template <class T, int Rank> struct type_caster<dlshim::array<T, Rank>> {
+    using array = dlshim::array<T, Rank>;
     static constexpr auto title =
         const_name("array[") + dlshim_name<typename std::remove_const<T>::type>::value
         + const_name<Rank == dlshim::any_rank>(

@@ -55,9 +55,9 @@ struct Count {
     template <class T> void operator()(const dlshim::view<const T> &x) { elements += x.size(); }
 };
 double use(PyObject *obj) {
-    dlshim::import<const double, 2> x(obj, dlshim::options("use(): x").detach().device(1));
-    dlshim::import<const double, 2> y(std::move(x));
-    dlshim::import<const void> any;
+    dlshim::array<const double, 2> x(obj, dlshim::options("use(): x").detach().device(1));
+    dlshim::array<const double, 2> y(std::move(x));
+    dlshim::array<const void> any;
     if (!any.take(obj, dlshim::options().copy(DLSHIM_COPY_NEVER))) {
         throw dlshim::python_error();
     }
@@ -65,7 +65,7 @@ double use(PyObject *obj) {
     if (!dlshim::visit(any, count) || any.flags() & DLSHIM_READ_ONLY) {
         return 0;
     }
-    dlshim::borrow<std::complex<float>> z(obj, dlshim::options("z").row_major());
+    dlshim::borrowed<std::complex<float>> z(obj, dlshim::options("z").row_major());
     z.at(0) = *z.data();
     x = std::move(y);
     return x(1, 2) + x.at(0, 0) + static_cast<double>(x.stride(0) + x.shape(1) + count.elements);
@@ -73,8 +73,8 @@ double use(PyObject *obj) {
 template <class T> constexpr bool copies() {
     return std::is_copy_constructible<T>::value || std::is_copy_assignable<T>::value;
 }
-using in = dlshim::import<double>;
-using lent = dlshim::borrow<double>;
+using in = dlshim::array<double>;
+using lent = dlshim::borrowed<double>;
 static_assert(!copies<in>() && std::is_nothrow_move_constructible<in>::value, "one owner");
 static_assert(!copies<lent>() && !std::is_move_constructible<lent>::value, "of one block");
 """
@@ -131,8 +131,8 @@ def test_the_types_for_cpp_compile_without_a_warning(
 def test_what_is_borrowed_cannot_be_kept(wrong: str, tmp_path: Path) -> None:
     source = tmp_path / "use.cpp"
     source.write_text(
-        "#include <dlshim.hpp>\nusing in = dlshim::import<double>;\n"
-        f"using lent = dlshim::borrow<double>;\n{wrong}\n"
+        "#include <dlshim.hpp>\nusing in = dlshim::array<double>;\n"
+        f"using lent = dlshim::borrowed<double>;\n{wrong}\n"
     )
     places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
     done = subprocess.run(
@@ -140,6 +140,17 @@ def test_what_is_borrowed_cannot_be_kept(wrong: str, tmp_path: Path) -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode != 0 and "use of deleted function" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++20"])
+def test_no_name_is_a_word_of_cpp(standard: str, tmp_path: Path) -> None:
+    """A line that began with import<...> was a line of C++20's modules."""
+    text = (
+        "using dlshim::array;\nusing dlshim::borrowed;\nvoid use(PyObject *obj) {\n"
+        "array<const double, 1> x(obj);\nborrowed<const double, 1> y(obj);\n}\n"
+    )
+    modules = ["-fmodules-ts"] if standard == "c++20" else []
+    assert cpp_errors(tmp_path, text, f"-std={standard}", *modules) == ""
 
 
 DTYPES = """
@@ -216,7 +227,7 @@ def test_a_type_that_is_no_dtype_does_not_compile(type_name: str, tmp_path: Path
     """Memory of complex64 was read as complex<int>, and long double asked for float128."""
     text = (
         "enum Enum { one }; struct Struct { double x; };\n"
-        f"void use(PyObject *obj) {{ dlshim::import<{type_name} const> x(obj); }}\n"
+        f"void use(PyObject *obj) {{ dlshim::array<{type_name} const> x(obj); }}\n"
     )
     said = cpp_errors(tmp_path, text, "-std=gnu++17")
     errors = [line for line in said.splitlines() if "error: " in line]
@@ -405,7 +416,7 @@ static PyObject *visited(PyObject *, PyObject *args) {
     try {
         dlshim::options asked("visited(): x");
         asked.request.alignment = alignment;
-        dlshim::import<const void> x(obj, asked);
+        dlshim::array<const void> x(obj, asked);
         dlshim::visit(x, [&](const auto &view) { elements = view.size(); });
     }
     catch (const dlshim::python_error &) {
@@ -459,13 +470,13 @@ static bool has(const dlshim::view<const double> &x) {
     }
 }
 static PyObject *elements(PyObject *, PyObject *obj) {
-    dlshim::import<const double> x;
+    dlshim::array<const double> x;
     if (!x.take(obj)) {
         return nullptr;
     }
     const dlshim::view<const double> before = x;
     const int64_t counted = count(before);
-    const dlshim::import<const double> other(std::move(x));
+    const dlshim::array<const double> other(std::move(x));
     return Py_BuildValue("LLiLLi", static_cast<long long>(other.size()),
                          static_cast<long long>(counted), static_cast<int>(has(other)),
                          static_cast<long long>(x.size()), static_cast<long long>(count(x)),
@@ -479,7 +490,7 @@ PyMODINIT_FUNC PyInit_elements() { return PyModule_Create(&definition); }
 """
 
 
-def test_an_import_that_was_moved_away_has_no_elements(tmp_path: Path) -> None:
+def test_an_array_that_was_moved_away_has_no_elements(tmp_path: Path) -> None:
     """It said one, at no address; and beside an extent of 0 each() counted the others up."""
     program = cpp_module("elements", ELEMENTS, tmp_path) + (
         "from doubles.producers import P2\n"
@@ -505,13 +516,13 @@ static bool add(PyObject *list, double value) {
 }
 /* The elements as each() finds them, as x(i, j, k) does, and those of a view of another rank. */
 static PyObject *walk(PyObject *, PyObject *obj) {
-    dlshim::import<const double, 3> x;
+    dlshim::array<const double, 3> x;
     PyObject *lists = Py_BuildValue("([][][])");
     if (lists == nullptr || !x.take(obj)) {
         Py_XDECREF(lists);
         return nullptr;
     }
-    const dlshim::view<const double> any(x.array());
+    const dlshim::view<const double> any(x.as_c());
     dlshim::each(any, [lists](double value) { add(PyTuple_GetItem(lists, 0), value); });
     const dlshim::view<const double, 3> copy = x;
     for (int64_t i = 0; i < copy.shape(0); i++) {
@@ -521,7 +532,7 @@ static PyObject *walk(PyObject *, PyObject *obj) {
             }
         }
     }
-    const dlshim::view<const double, 4> other(x.array());
+    const dlshim::view<const double, 4> other(x.as_c());
     dlshim::each(other, [lists](double value) { add(PyTuple_GetItem(lists, 2), value); });
     return lists;
 }
@@ -551,10 +562,10 @@ def test_each_follows_the_indices_whatever_the_strides(tmp_path: Path) -> None:
     run(sys.executable, "-c", program)
 
 
-#: The object that an import keeps takes into the same import again while its memory goes.
+#: The object that an array keeps is taken into the same array again while its memory goes.
 AGAIN = """
 #include <dlshim.hpp>
-static dlshim::import<const double> *kept;
+static dlshim::array<const double> *kept;
 static PyObject *take(PyObject *, PyObject *obj) {
     if (!kept->take(obj)) {
         return nullptr;
@@ -562,7 +573,7 @@ static PyObject *take(PyObject *, PyObject *obj) {
     Py_RETURN_NONE;
 }
 static PyObject *assign(PyObject *, PyObject *obj) {
-    dlshim::import<const double> x;
+    dlshim::array<const double> x;
     if (!x.take(obj)) {
         return nullptr;
     }
@@ -571,7 +582,7 @@ static PyObject *assign(PyObject *, PyObject *obj) {
 }
 static PyObject *drop(PyObject *, PyObject *) {
     delete kept;
-    kept = new dlshim::import<const double>;
+    kept = new dlshim::array<const double>;
     Py_RETURN_NONE;
 }
 static PyObject *size(PyObject *, PyObject *) { return PyLong_FromLongLong(kept->size()); }
@@ -583,7 +594,7 @@ static PyMethodDef functions[] = {{"take", take, METH_O, nullptr},
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "again", nullptr, -1, functions,
                                  nullptr, nullptr, nullptr, nullptr};
 PyMODINIT_FUNC PyInit_again() {
-    kept = new dlshim::import<const double>;
+    kept = new dlshim::array<const double>;
     return PyModule_Create(&definition);
 }
 """
@@ -614,14 +625,14 @@ print(ended, again.size())
 
 
 @pytest.mark.parametrize("way", ["take", "assign"])
-def test_a_deleter_may_come_back_to_the_import_that_lets_go(way: str, tmp_path: Path) -> None:
+def test_a_deleter_may_come_back_to_the_array_that_lets_go(way: str, tmp_path: Path) -> None:
     """take() gave the old memory back before it had the new one, and a second time then."""
     program = cpp_module("again", AGAIN, tmp_path) + USES_IT_AGAIN.format(way=way)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, ""), done
-    got = {"take": "None", "assign": "0"}[way]  # the import that is moved away has no elements
+    got = {"take": "None", "assign": "0"}[way]  # the array that is moved away has no elements
     assert done.stdout.splitlines() == ["3", f"{got} [3, 5] 4", "[3, 5, 4, 6] 0"]
 
 
@@ -649,11 +660,11 @@ static PyObject *halves(PyObject *, PyObject *args) {
         return nullptr;
     }
     try {
-        dlshim::import<void> x(obj);
+        dlshim::array<void> x(obj);
         if (!dlshim::visit<dlshim::float16, dlshim::bfloat16>(x, all)) {
             Py_RETURN_NONE;
         }
-        return dlshim::export_values(std::move(all.values), x.array().shape, x.ndim());
+        return dlshim::export_values(std::move(all.values), x.as_c().shape, x.ndim());
     }
     catch (const dlshim::python_error &) {
         return nullptr;
