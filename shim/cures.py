@@ -251,6 +251,9 @@ def refusal(
     source = f"dlshim.from_dlpack({again})" if numpys else None
     if have not in (wanted or [have]):
         which = " or ".join(map(str, wanted))
+        if len(wanted) > 4:  # of one that converts, the first is its own
+            which = f"{wanted[0]} or one of {len(wanted) - 1} others"
+            wanted = wanted[:1]
         cure = _dtype_cure(x, have, wanted, writes, source)
         if cure and "frombuffer" not in cure and not _fits_in(have, _first(wanted)):
             which += ", in which not every value fits"

@@ -18,8 +18,11 @@
 
 #include <dlshim.h>
 
+#include <cmath>
 #include <complex>
+#include <cstdlib>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #if defined(__STDCPP_FLOAT16_T__) || defined(__STDCPP_FLOAT32_T__) || defined(__STDCPP_FLOAT64_T__) \
     || defined(__STDCPP_FLOAT128_T__) || defined(__STDCPP_BFLOAT16_T__)
@@ -170,6 +173,8 @@ template <> struct dtype_of<float16> : dtype_is<2, 16> {};
 /* What is asked for beside dtype, rank and writing. */
 struct options {
     dlshim_request request = DLSHIM_REQUEST_INIT;
+    bool converts = false;
+    const int64_t *extents = nullptr; /* one for each dimension, -1: any; nullptr: any shape */
     options() {}
     options(const char *name) { request.name = name; }
     options &row_major() { return request.contiguous = DLSHIM_ROW_MAJOR, *this; }
@@ -181,7 +186,44 @@ struct options {
     options &device(int32_t type, int32_t id = 0) {
         return request.device_type = type, request.device_id = id, *this;
     }
+    options &alignment(int64_t bytes) { return request.alignment = bytes, *this; }
     options &stream(dlshim_stream stream) { return request.stream = stream, *this; }
+    /* Numbers of other dtypes are taken, too: T's are made of them, in row-major memory of their own.
+     * They are rounded to the nearest float.  One that an integer cannot have is a ValueError, as is
+     * one that is too large for a float.  Complex numbers become complex ones alone.  Only where T is
+     * const and the memory is the host's, and never with DLSHIM_COPY_NEVER. */
+    options &convert() { return converts = true, *this; }
+};
+
+/* Options as types, of parameters and others: dlshim::array<const float, 2, dlshim::detach>.  A type of
+ * yours with such an ask() is one, too. */
+struct row_major {
+    static void ask(options &more) { more.row_major(); }
+};
+struct row_or_column_major {
+    static void ask(options &more) { more.row_or_column_major(); }
+};
+struct detach {
+    static void ask(options &more) { more.detach(); }
+};
+struct convert {
+    static void ask(options &more) { more.convert(); }
+};
+template <int32_t When> struct copy { /* DLSHIM_COPY_* */
+    static void ask(options &more) { more.copy(When); }
+};
+template <int32_t Type, int32_t Id = 0> struct device {
+    static void ask(options &more) { more.device(Type, Id); }
+};
+template <int64_t Bytes> struct alignment {
+    static void ask(options &more) { more.alignment(Bytes); }
+};
+/* The extents, -1: any.  Another shape is a ValueError. */
+template <int64_t... Extents> struct shape {
+    static void ask(options &more) {
+        static const int64_t extents[] = {Extents..., -1};
+        more.extents = extents;
+    }
 };
 
 namespace detail {
@@ -261,42 +303,357 @@ template <class T, int Rank = any_rank> class view {
 };
 
 namespace detail {
-/* The request of a constructor: the options, and what the type says.  It points into itself. */
-template <class T, int Rank> struct question {
-    dlshim_request request;
-    dlshim_dtype dtype;
-    explicit question(const options &more) : request(more.request), dtype() {
-        request.writable = !std::is_const<T>::value;
-        if (Rank != any_rank) {
-            request.ranks = DLSHIM_RANK(Rank == any_rank ? 0 : Rank);
-        }
-        ask(std::is_void<T>());
-    }
-    question(const question &) = delete;
-    question &operator=(const question &) = delete;
+template <class... Types> struct types {};
+using real_types = types<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t,
+                         uint64_t, float, double, float16, bfloat16>;
+using complex_types = types<std::complex<float>, std::complex<double>>;
 
-    /* That of the type without options, one in each module: a T of the same name elsewhere may be
-     * another type. */
-    DLSHIM_HIDDEN_ static const dlshim_request &usual() {
-        static const question made{options()};
-        return made.request;
+/* What a C++ type is a number of.  Others are never converted. */
+enum { no_number, truth, integer, floating, floating_16, complex };
+template <class T> struct kind_of {
+    static constexpr int other = std::is_floating_point<T>::value ? floating : no_number;
+    static constexpr int value = std::is_integral<T>::value ? integer : other;
+};
+template <> struct kind_of<bool> { static constexpr int value = truth; };
+template <> struct kind_of<float16> { static constexpr int value = floating_16; };
+template <> struct kind_of<bfloat16> { static constexpr int value = floating_16; };
+template <class T> struct kind_of<std::complex<T>> { static constexpr int value = complex; };
+
+/* become(value, to): the number in T; false where T has none like it.  The value is an integer, a float,
+ * a double, or a complex of these. */
+template <class T, int Kind = kind_of<T>::value> struct number;
+template <class T> struct number<T, truth> {
+    template <class U> static bool become(U value, T &to) {
+        to = value != U(0);
+        return value == U(0) || value == U(1);
+    }
+};
+template <class T> struct number<T, integer> {
+    template <class U> static bool become(U value, T &to) {
+        return become(value, to, std::is_floating_point<U>());
     }
 
   private:
-    void ask(std::true_type) {}
-    void ask(std::false_type) {
-        dtype = dtype_of<typename std::remove_const<T>::type>::value();
-        request.dtypes = &dtype;
-        request.dtype_count = 1;
-        if (request.alignment < static_cast<int64_t>(alignof(T))) {
-            request.alignment = alignof(T);
+    template <class U> static bool become(U value, T &to, std::false_type) {
+        to = static_cast<T>(value);
+        return static_cast<U>(to) == value && (to < T(1)) == (value < U(1));
+    }
+    template <class U> static bool become(U value, T &to, std::true_type) {
+        const U end = std::ldexp(U(1), std::numeric_limits<T>::digits);
+        const U begin = std::is_signed<T>::value ? -end : U(0);
+        if (!(value >= begin && value < end)) { /* nor NaN */
+            return false;
         }
+        to = static_cast<T>(value);
+        return static_cast<U>(to) == value;
     }
 };
+template <class T> struct number<T, floating> {
+    template <class U> static bool become(U value, T &to) {
+        to = static_cast<T>(value);
+        return !std::isinf(static_cast<double>(to)) || std::isinf(static_cast<double>(value));
+    }
+};
+template <class T> struct number<T, floating_16> {
+    template <class U> static bool become(U value, T &to) {
+        float rounded;
+        const bool is = number<float>::become(value, rounded);
+        to = rounded;
+        return is && (!std::isinf(static_cast<float>(to)) || std::isinf(rounded));
+    }
+};
+template <class T> struct number<std::complex<T>, complex> {
+    template <class U> static bool become(U value, std::complex<T> &to) {
+        T real;
+        const bool is = number<T>::become(value, real);
+        to = std::complex<T>(real, 0);
+        return is;
+    }
+    template <class U> static bool become(std::complex<U> value, std::complex<T> &to) {
+        T real, imaginary;
+        const bool is = number<T>::become(value.real(), real);
+        const bool too = number<T>::become(value.imag(), imaginary);
+        to = std::complex<T>(real, imaginary);
+        return is && too;
+    }
+};
+
+/* An element at any address, as a value that become() takes. */
+template <class U> struct element {
+    static U read(const char *at) {
+        U value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+};
+template <> struct element<bool> {
+    static uint8_t read(const char *at) { return *at != 0; }
+};
+template <> struct element<float16> {
+    static float read(const char *at) {
+        float16 value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+};
+template <> struct element<bfloat16> {
+    static float read(const char *at) {
+        bfloat16 value;
+        memcpy(&value, at, sizeof value);
+        return value;
+    }
+};
+
+/* A value that an error names. */
+inline PyObject *as_python(double value) { return PyFloat_FromDouble(value); }
+inline PyObject *as_python(uint64_t value) { return PyLong_FromUnsignedLongLong(value); }
+inline PyObject *as_python(int64_t value) { return PyLong_FromLongLong(value); }
+template <class U> PyObject *as_python(std::complex<U> value) {
+    return PyComplex_FromDoubles(value.real(), value.imag());
+}
+template <class U> PyObject *as_python(U value) {
+    using wide = typename std::conditional<
+        std::is_floating_point<U>::value, double,
+        typename std::conditional<std::is_signed<U>::value, int64_t, uint64_t>::type>::type;
+    return as_python(static_cast<wide>(value));
+}
+
+/* The elements of an array of U, in row-major order, as numbers of T. */
+template <class U, class T> struct conversion {
+    const dlshim_array &from;
+    T *to;
+    PyObject *stray; /* the first value that T does not have, or nullptr with an exception */
+
+    bool element_at(const char *at) {
+        const auto value = element<U>::read(at);
+        const bool is = number<T>::become(value, *to++);
+        if (!is) {
+            stray = as_python(value);
+        }
+        return is;
+    }
+    bool run(const char *at, int32_t axis) {
+        if (axis == from.ndim) {
+            return element_at(at);
+        }
+        const bool last = axis + 1 == from.ndim;
+        const int64_t step = from.strides[axis] * static_cast<int64_t>(sizeof(U));
+        for (int64_t i = 0; i < from.shape[axis]; i++, at += step) {
+            if (!(last ? element_at(at) : run(at, axis + 1))) {
+                return false;
+            }
+        }
+        return true;
+    }
+};
+template <class T> bool convert_all(const dlshim_array &, T *, PyObject **, types<>) { return true; }
+template <class T, class U, class... More>
+bool convert_all(const dlshim_array &from, T *to, PyObject **stray, types<U, More...>) {
+    const dlshim_dtype is = dtype_of<U>::value();
+    if (memcmp(&is, &from.dtype, sizeof is) != 0) {
+        return convert_all(from, to, stray, types<More...>());
+    }
+    conversion<U, T> now = {from, to, nullptr};
+    const bool done = now.run(static_cast<const char *>(from.data) + from.byte_offset, 0);
+    *stray = now.stray;
+    return done;
+}
+
+/* How an error calls an object: by the name that was asked for, or by its type. */
+inline PyObject *called(PyObject *obj, const options &asked) {
+    if (asked.request.name != nullptr) {
+        return PyUnicode_FromString(asked.request.name);
+    }
+    PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(obj));
+    PyObject *home = PyObject_GetAttrString(type, "__module__");
+    PyObject *name = home != nullptr ? PyObject_GetAttrString(type, "__qualname__") : nullptr;
+    PyObject *said = nullptr;
+    if (name != nullptr) {
+        said = PyUnicode_FromFormat("'%S.%S' object", home, name);
+    }
+    Py_XDECREF(home);
+    Py_XDECREF(name);
+    return said;
+}
+inline void refuse_value(PyObject *obj, const options &asked, PyObject *stray, dlshim_dtype dtype) {
+    static const char *const names[] = {"int", "uint", "float", "", "bfloat", "complex"};
+    PyObject *name = stray != nullptr ? called(obj, asked) : nullptr;
+    if (name != nullptr && dtype.code == 6) {
+        PyErr_Format(PyExc_ValueError, "%U has the value %R, which is no bool", name, stray);
+    }
+    else if (name != nullptr) {
+        PyErr_Format(PyExc_ValueError, "%U has the value %R, which does not fit in %s%d", name, stray,
+                     names[dtype.code], static_cast<int>(dtype.bits));
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(stray);
+}
+inline bool has_extents(PyObject *obj, const options &asked, const dlshim_array &has) {
+    for (int32_t i = 0; asked.extents != nullptr && i < has.ndim; i++) {
+        if (asked.extents[i] >= 0 && asked.extents[i] != has.shape[i]) {
+            PyObject *name = called(obj, asked);
+            if (name != nullptr) {
+                PyErr_Format(PyExc_ValueError, "%U has an extent of %lld in dimension %d, not %lld",
+                             name, static_cast<long long>(has.shape[i]), i,
+                             static_cast<long long>(asked.extents[i]));
+                Py_DECREF(name);
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+inline void free_rows(struct DLManagedTensorVersioned *tensor) { free(tensor); }
+/* New row-major memory of that shape, for elements of another dtype; nullptr with MemoryError. */
+inline struct DLManagedTensorVersioned *new_rows(const dlshim_array &from, dlshim_dtype dtype,
+                                                 size_t alignment) {
+    const size_t ndim = static_cast<size_t>(from.ndim);
+    const size_t head = sizeof(dlshim_layout_) + 2 * ndim * sizeof(int64_t) + alignment;
+    size_t bytes = dtype.bits / 8;
+    bool fits = true, empty = false;
+    for (int32_t i = 0; i < from.ndim; i++) {
+        const size_t extent = static_cast<size_t>(from.shape[i]);
+        empty = empty || extent == 0;
+        fits = fits && (extent == 0 || bytes <= (SIZE_MAX / 2 - head) / extent);
+        bytes *= extent;
+    }
+    char *memory = nullptr;
+    if (fits || empty) {
+        memory = static_cast<char *>(malloc(head + (empty ? 0 : bytes)));
+    }
+    if (memory == nullptr) {
+        PyErr_NoMemory();
+        return nullptr;
+    }
+    int64_t *shape = reinterpret_cast<int64_t *>(memory + sizeof(dlshim_layout_));
+    int64_t *strides = shape + ndim;
+    int64_t step = 1;
+    for (size_t i = ndim; i-- > 0;) {
+        shape[i] = from.shape[i];
+        strides[i] = step;
+        step *= empty ? 1 : shape[i];
+    }
+    char *data = reinterpret_cast<char *>(strides + ndim);
+    data += (alignment - reinterpret_cast<uintptr_t>(data) % alignment) % alignment;
+    const dlshim_layout_ made = {{1, 0}, nullptr, free_rows, 2 /* IS_COPIED */,
+                                 {data, 1, 0, from.ndim, dtype, shape, strides, 0}};
+    memcpy(memory, &made, sizeof made);
+    return reinterpret_cast<struct DLManagedTensorVersioned *>(memory);
+}
+
+/* What is asked about elements of T. */
+template <class T, int Kind = kind_of<T>::value> struct elements {
+    using reals = typename std::conditional<Kind == no_number, types<>, real_types>::type;
+    using others = typename std::conditional<Kind == complex, complex_types, types<>>::type;
+
+    /* One list in each module: a T of the same name elsewhere may be another type. */
+    DLSHIM_HIDDEN_ static void ask(options &asked) {
+        static const list taken;
+        dlshim_request &want = asked.request;
+        want.dtypes = taken.all;
+        want.dtype_count = asked.converts ? taken.count : 1;
+        if (want.alignment < static_cast<int64_t>(alignof(T))) {
+            want.alignment = alignof(T);
+        }
+    }
+    /* *made: the elements as numbers of T; nullptr: they are T's.  false with an exception. */
+    static bool convert(PyObject *obj, const options &asked, const dlshim_array &from,
+                        struct DLManagedTensorVersioned **made) {
+        const dlshim_dtype dtype = dtype_of<T>::value();
+        if (memcmp(&dtype, &from.dtype, sizeof dtype) == 0) {
+            return true;
+        }
+        *made = new_rows(from, dtype, static_cast<size_t>(asked.request.alignment));
+        if (*made == nullptr) {
+            return false;
+        }
+        PyObject *stray = nullptr;
+        T *to = static_cast<T *>(dlshim_look(*made, nullptr).data);
+        if (view<T>(from).size() == 0
+            || (convert_all(from, to, &stray, reals()) && convert_all(from, to, &stray, others()))) {
+            return true;
+        }
+        dlshim_release(*made);
+        *made = nullptr;
+        refuse_value(obj, asked, stray, dtype);
+        return false;
+    }
+
+  private:
+    struct list { /* T's own dtype is first: errors name it */
+        dlshim_dtype all[16];
+        size_t count;
+        list() : count(0) {
+            add(types<T>());
+            add(reals());
+            add(others());
+        }
+        void add(types<>) {}
+        template <class U, class... More> void add(types<U, More...>) {
+            const dlshim_dtype next = dtype_of<U>::value();
+            if (count == 0 || memcmp(all, &next, sizeof next) != 0) {
+                all[count++] = next;
+            }
+            add(types<More...>());
+        }
+    };
+};
+template <> struct elements<void, no_number> {
+    static void ask(options &) {}
+    static bool convert(PyObject *, const options &, const dlshim_array &,
+                        struct DLManagedTensorVersioned **) {
+        return true;
+    }
+};
+template <class T> using elements_of = elements<typename std::remove_const<T>::type>;
+
+template <int Rank, class Option> struct has_rank : std::true_type {};
+template <int Rank, int64_t... Extents>
+struct has_rank<Rank, shape<Extents...>>
+    : std::integral_constant<bool, Rank == static_cast<int>(sizeof...(Extents))> {};
+template <bool...> struct bools {};
+
+/* The options of a constructor, and what the type says. */
+template <class T, int Rank, class... More> options question(options asked) {
+    static_assert(std::is_same<bools<true, has_rank<Rank, More>::value...>,
+                               bools<has_rank<Rank, More>::value..., true>>::value,
+                  "dlshim::shape has as many extents as the array has dimensions: array<T, 2, shape<-1, 3>>");
+    const int said[] = {0, (More::ask(asked), 0)...};
+    static_cast<void>(said);
+    dlshim_request &want = asked.request;
+    want.writable = !std::is_const<T>::value;
+    if (Rank != any_rank) {
+        want.ranks = DLSHIM_RANK(Rank == any_rank ? 0 : Rank);
+    }
+    const bool on_host = want.device_type == 0 || want.device_type == 1;
+    asked.converts = asked.converts && std::is_const<T>::value && on_host && want.copy != DLSHIM_COPY_NEVER;
+    elements_of<T>::ask(asked);
+    return asked;
+}
+/* Those of a type without options of the constructor. */
+template <class T, int Rank, class... More> DLSHIM_HIDDEN_ const options &usual_question() {
+    static const options made = question<T, Rank, More...>(options());
+    return made;
+}
+/* What was taken has the shape, and *made is the numbers of T that are made of it, or nullptr. */
+template <class T>
+bool settle(PyObject *obj, const options &asked, const dlshim_array &from,
+            struct DLManagedTensorVersioned **made) {
+    *made = nullptr;
+    return has_extents(obj, asked, from) && elements_of<T>::convert(obj, asked, from, made);
+}
+/* dlshim_release(), which may run Python, beside an exception. */
+inline void release_beside(struct DLManagedTensorVersioned *tensor) {
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
+    dlshim_release(tensor);
+    PyErr_Restore(type, error, traceback);
+}
 } // namespace detail
 
 /* Memory that is yours until the end of this object, on any thread, with or without the GIL. */
-template <class T, int Rank = any_rank> class array : public view<T, Rank> {
+template <class T, int Rank = any_rank, class... More> class array : public view<T, Rank> {
   public:
     array() : tensor_(nullptr), flags_(0) {}
     /* Needs the GIL; throws python_error. */
@@ -314,9 +671,9 @@ template <class T, int Rank = any_rank> class array : public view<T, Rank> {
     uint64_t flags() const { return flags_; } /* DLSHIM_READ_ONLY and the like */
 
     /* The same without throwing: false with a Python exception. */
-    bool take(PyObject *obj) { return ask(obj, detail::question<T, Rank>::usual()); }
+    bool take(PyObject *obj) { return ask(obj, detail::usual_question<T, Rank, More...>()); }
     bool take(PyObject *obj, const options &more) {
-        return ask(obj, detail::question<T, Rank>(more).request);
+        return ask(obj, detail::question<T, Rank, More...>(more));
     }
     void swap(array &other) noexcept {
         std::swap(tensor_, other.tensor_);
@@ -330,13 +687,20 @@ template <class T, int Rank = any_rank> class array : public view<T, Rank> {
             throw python_error();
         }
     }
-    bool ask(PyObject *obj, const dlshim_request &want) {
-        struct DLManagedTensorVersioned *tensor;
-        if (dlshim_import(obj, &want, &tensor) < 0) {
+    bool ask(PyObject *obj, const options &asked) {
+        struct DLManagedTensorVersioned *tensor, *made;
+        if (dlshim_import(obj, &asked.request, &tensor) < 0) {
             return false;
         }
-        hold(tensor);
-        return true;
+        const bool is = detail::settle<T>(obj, asked, dlshim_look(tensor, nullptr), &made);
+        if (!is || made != nullptr) {
+            detail::release_beside(tensor);
+            tensor = made;
+        }
+        if (is) {
+            hold(tensor);
+        }
+        return is;
     }
     /* The memory of before goes last: its deleter may run Python, which may come back to this object. */
     void hold(struct DLManagedTensorVersioned *tensor) {
@@ -352,11 +716,11 @@ template <class T, int Rank = any_rank> class array : public view<T, Rank> {
 
 /* Memory of an object until the end of the block.  Keep the object and the GIL meanwhile; neither
  * copied nor moved, so that it cannot be kept. */
-template <class T, int Rank = any_rank> class borrowed : public view<T, Rank> {
+template <class T, int Rank = any_rank, class... More> class borrowed : public view<T, Rank> {
   public:
-    explicit borrowed(PyObject *obj) { ask(obj, detail::question<T, Rank>::usual()); }
+    explicit borrowed(PyObject *obj) { ask(obj, detail::usual_question<T, Rank, More...>()); }
     explicit borrowed(PyObject *obj, const options &more) {
-        ask(obj, detail::question<T, Rank>(more).request);
+        ask(obj, detail::question<T, Rank, More...>(more));
     }
     borrowed(const borrowed &) = delete;
     borrowed &operator=(const borrowed &) = delete;
@@ -367,10 +731,22 @@ template <class T, int Rank = any_rank> class borrowed : public view<T, Rank> {
   private:
     /* dlshim gets the address of a local: with that of a member, the compiler would have to read shape
      * and strides again after each element of int64_t that is written. */
-    void ask(PyObject *obj, const dlshim_request &want) {
+    void ask(PyObject *obj, const options &asked) {
         dlshim_view given;
-        if (dlshim_borrow(obj, &want, &given) < 0) {
+        struct DLManagedTensorVersioned *made;
+        if (dlshim_borrow(obj, &asked.request, &given) < 0) {
             throw python_error();
+        }
+        const bool is = detail::settle<T>(obj, asked, given.array, &made);
+        if (!is || made != nullptr) {
+            detail::release_beside(given.owner);
+            given.owner = made;
+        }
+        if (!is) {
+            throw python_error();
+        }
+        if (made != nullptr) {
+            given.array = dlshim_look(made, &given.flags);
         }
         this->look_at(given.array);
         view_ = given;
@@ -391,7 +767,6 @@ bool visit_one(const view<T, Rank> &x, const dlshim_dtype &has, F &f) {
     f(view<element, Rank>(x.as_c()));
     return true;
 }
-template <class... Types> struct types {};
 template <class T, int Rank, class F> bool visit_any(const view<T, Rank> &, F &, types<>) {
     return false;
 }
