@@ -283,6 +283,13 @@ def builds(s: nox.Session) -> None:
     pytest(s, "tests/builds")
 
 
+@session("binders", tags=CI, requires=WHEEL)
+def binders(s: nox.Session) -> None:
+    """Parameters of dlshim.hpp with nanobind and pybind11, and the stubs that are made of them."""
+    install(s, "pytest>=9", "numpy", "nanobind", "pybind11", "pybind11-stubgen", "mypy")
+    pytest(s, "tests/binders")
+
+
 @session("model", requires=WHEEL)
 def model(s: nox.Session) -> None:
     """Exchanges at random, for orders that nobody thinks of: 100 000 cases beside a model of the

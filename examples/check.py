@@ -205,8 +205,12 @@ def try_overloads(example: ModuleType) -> None:
     for code in "df":
         memory = memoryview(array.array(code, range(6))).cast("B").cast(code, (2, 3))
         assert example.trace(memory) == 4.0, code
-    for wrong in (array.array("d", [1.0]), array.array("i", [1]), None, "text"):
-        refusal(example.trace, wrong)
+    integers = memoryview(array.array("i", range(6))).cast("B").cast("i", (2, 3))
+    assert example.trace(integers) == 4.0
+    for wrong in (None, "text"):
+        assert "incompatible function arguments" in refusal(example.trace, wrong)
+    for code in "di":
+        assert "has 1 dimension, not 2" in refusal(example.trace, array.array(code, [1]))
 
 
 class Raises:
@@ -223,18 +227,15 @@ class Raises:
 
 
 def try_interruptions(example: ModuleType) -> None:
-    """What says nothing of the object ends the call; nanobind makes a TypeError of it, too."""
-    passed = []
+    """What says nothing of the object ends the call."""
     for kind in (KeyboardInterrupt, SystemExit, MemoryError):
         error = kind("of the library")
         try:
             example.trace(Raises(error))
-        except TypeError:
-            assert example.__name__.startswith("nanobind"), kind
         except BaseException as caught:
             assert caught is error, caught
-            passed.append(kind)
-    assert len(passed) == 3 * example.__name__.startswith("pybind11")
+        else:
+            raise AssertionError(f"{kind} was lost")
     refusal(example.trace, Raises(RuntimeError("of the library")))
 
 

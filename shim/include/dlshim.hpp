@@ -12,7 +12,7 @@
  * Memory is the host's and has any strides; dlshim::options asks for more (row_major() and so on).
  * A constructor throws dlshim::python_error with a Python exception set: where nanobind or pybind11
  * is included before this header, it is their own type, and functions of theirs may have parameters
- * dlshim::array<...>: signatures name the dtype, overloads are tried one after the other. */
+ * dlshim::array<...>: they convert numbers as nb::ndarray does, and overloads are tried in turn. */
 #ifndef DLSHIM_HPP
 #define DLSHIM_HPP
 
@@ -217,6 +217,10 @@ template <int32_t Type, int32_t Id = 0> struct device {
 };
 template <int64_t Bytes> struct alignment {
     static void ask(options &more) { more.alignment(Bytes); }
+};
+/* The parameter of the last overload of its function: where it refuses, the user reads why. */
+struct last {
+    static void ask(options &) {}
 };
 /* The extents, -1: any.  Another shape is a ValueError. */
 template <int64_t... Extents> struct shape {
@@ -636,12 +640,23 @@ template <class T, int Rank, class... More> DLSHIM_HIDDEN_ const options &usual_
     static const options made = question<T, Rank, More...>(options());
     return made;
 }
+/* With an exception: `refused` is another kind of array, and another overload may take it; `failed` is
+ * a value that T does not have, the end of memory or an interruption. */
+enum class answer { taken, refused, failed };
+inline answer why() {
+    const bool says_something = PyErr_ExceptionMatches(PyExc_Exception);
+    return says_something && !PyErr_ExceptionMatches(PyExc_MemoryError) ? answer::refused
+                                                                        : answer::failed;
+}
 /* What was taken has the shape, and *made is the numbers of T that are made of it, or nullptr. */
 template <class T>
-bool settle(PyObject *obj, const options &asked, const dlshim_array &from,
-            struct DLManagedTensorVersioned **made) {
+answer settle(PyObject *obj, const options &asked, const dlshim_array &from,
+              struct DLManagedTensorVersioned **made) {
     *made = nullptr;
-    return has_extents(obj, asked, from) && elements_of<T>::convert(obj, asked, from, made);
+    if (!has_extents(obj, asked, from)) {
+        return why();
+    }
+    return elements_of<T>::convert(obj, asked, from, made) ? answer::taken : answer::failed;
 }
 /* dlshim_release(), which may run Python, beside an exception. */
 inline void release_beside(struct DLManagedTensorVersioned *tensor) {
@@ -650,6 +665,7 @@ inline void release_beside(struct DLManagedTensorVersioned *tensor) {
     dlshim_release(tensor);
     PyErr_Restore(type, error, traceback);
 }
+template <class Array> class parameter; /* of nanobind and pybind11 */
 } // namespace detail
 
 /* Memory that is yours until the end of this object, on any thread, with or without the GIL. */
@@ -671,9 +687,11 @@ template <class T, int Rank = any_rank, class... More> class array : public view
     uint64_t flags() const { return flags_; } /* DLSHIM_READ_ONLY and the like */
 
     /* The same without throwing: false with a Python exception. */
-    bool take(PyObject *obj) { return ask(obj, detail::usual_question<T, Rank, More...>()); }
+    bool take(PyObject *obj) {
+        return ask(obj, detail::usual_question<T, Rank, More...>()) == detail::answer::taken;
+    }
     bool take(PyObject *obj, const options &more) {
-        return ask(obj, detail::question<T, Rank, More...>(more));
+        return ask(obj, detail::question<T, Rank, More...>(more)) == detail::answer::taken;
     }
     void swap(array &other) noexcept {
         std::swap(tensor_, other.tensor_);
@@ -682,25 +700,26 @@ template <class T, int Rank = any_rank, class... More> class array : public view
     }
 
   private:
+    friend class detail::parameter<array>;
     static void need(bool taken) {
         if (!taken) {
             throw python_error();
         }
     }
-    bool ask(PyObject *obj, const options &asked) {
+    detail::answer ask(PyObject *obj, const options &asked) {
         struct DLManagedTensorVersioned *tensor, *made;
         if (dlshim_import(obj, &asked.request, &tensor) < 0) {
-            return false;
+            return detail::why();
         }
-        const bool is = detail::settle<T>(obj, asked, dlshim_look(tensor, nullptr), &made);
-        if (!is || made != nullptr) {
+        const auto said = detail::settle<T>(obj, asked, dlshim_look(tensor, nullptr), &made);
+        if (said != detail::answer::taken || made != nullptr) {
             detail::release_beside(tensor);
             tensor = made;
         }
-        if (is) {
+        if (said == detail::answer::taken) {
             hold(tensor);
         }
-        return is;
+        return said;
     }
     /* The memory of before goes last: its deleter may run Python, which may come back to this object. */
     void hold(struct DLManagedTensorVersioned *tensor) {
@@ -737,12 +756,12 @@ template <class T, int Rank = any_rank, class... More> class borrowed : public v
         if (dlshim_borrow(obj, &asked.request, &given) < 0) {
             throw python_error();
         }
-        const bool is = detail::settle<T>(obj, asked, given.array, &made);
-        if (!is || made != nullptr) {
+        const auto said = detail::settle<T>(obj, asked, given.array, &made);
+        if (said != detail::answer::taken || made != nullptr) {
             detail::release_beside(given.owner);
             given.owner = made;
         }
-        if (!is) {
+        if (said != detail::answer::taken) {
             throw python_error();
         }
         if (made != nullptr) {
@@ -882,6 +901,127 @@ template <class Values> PyObject *export_values(Values values) {
 #define DLSHIM_BINDER_ pybind11
 #endif
 #ifdef DLSHIM_BINDER_
+namespace dlshim {
+namespace detail {
+struct exactly {
+    static void ask(options &more) { more.converts = false; }
+};
+template <class...> struct has_last : std::false_type {};
+template <class First, class... More>
+struct has_last<First, More...>
+    : std::integral_constant<bool, std::is_same<First, last>::value || has_last<More...>::value> {};
+
+/* An exception that waits. */
+class raised {
+  public:
+    raised() : error_(nullptr) {}
+    raised(const raised &) = delete;
+    raised &operator=(const raised &) = delete;
+    /* One that nobody got is lost, but for an interruption, which comes again as a signal. */
+    ~raised() { drop(); }
+
+    explicit operator bool() const { return error_ != nullptr; }
+    void drop() {
+        if (error_ != nullptr && PyErr_GivenExceptionMatches(error_, PyExc_KeyboardInterrupt)) {
+            PyErr_SetInterrupt();
+        }
+        Py_XDECREF(error_);
+        error_ = nullptr;
+    }
+    void fetch() {
+        PyObject *type, *traceback;
+        PyErr_Fetch(&type, &error_, &traceback);
+        PyErr_NormalizeException(&type, &error_, &traceback);
+        if (traceback != nullptr) {
+            PyException_SetTraceback(error_, traceback);
+        }
+        Py_XDECREF(type);
+        Py_XDECREF(traceback);
+    }
+    void restore() {
+        PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(error_));
+        Py_INCREF(type);
+        PyErr_Restore(type, error_, PyException_GetTraceback(error_));
+        error_ = nullptr;
+    }
+    /* The binders' callers expect TypeError of an argument that does not fit. */
+    void become_type_error() {
+        if (PyErr_GivenExceptionMatches(error_, PyExc_TypeError)) {
+            return;
+        }
+        PyObject *text = PyObject_Str(error_), *cause = error_;
+        if (text != nullptr) {
+            PyErr_SetObject(PyExc_TypeError, text);
+            Py_DECREF(text);
+        }
+        fetch();
+        PyException_SetCause(error_, cause);
+    }
+
+  private:
+    PyObject *error_;
+};
+
+/* An argument of a function that may have overloads.  A binder goes through them without conversions,
+ * and then, with conversions, once more; a function without overloads it asks the second way at once.
+ * It makes a parameter for each try of each overload, and does not tell which it is.  So a parameter
+ * that ends undecided leaves word, which the next of its type finds: where the first word is one with
+ * conversions, nothing else can take the argument, and the user may read why it is refused.  After a
+ * call that another overload took, the word is too much, and once a reason is not told. */
+template <class T, int Rank, class... More> class parameter<array<T, Rank, More...>> {
+  public:
+    using value_type = array<T, Rank, More...>;
+    parameter() : decided_(false), only_(undecided() == 0) { undecided() -= !only_; }
+    parameter(const parameter &) = delete;
+    parameter &operator=(const parameter &) = delete;
+    ~parameter() { undecided() += !decided_; }
+
+    /* Whether the binder shall go on with this overload: with the array, or to the exception. */
+    bool take(PyObject *obj, bool converts) {
+        decided_ = converts;
+        error_.drop();
+        const answer said = value_.ask(obj, converts ? usual_question<T, Rank, More..., convert>()
+                                                     : usual_question<T, Rank, More..., exactly>());
+        if (said == answer::taken) {
+            return true;
+        }
+        const bool is_end = converts && (only_ || has_last<More...>::value);
+        if (said == answer::refused && (is_no_array() || !is_end)) {
+            PyErr_Clear();
+            return false;
+        }
+        error_.fetch();
+        if (said == answer::refused) {
+            error_.become_type_error();
+        }
+        return true;
+    }
+    bool has_failed() const { return static_cast<bool>(error_); }
+    value_type &get() {
+        decided_ = true;
+        if (has_failed()) {
+            error_.restore();
+            throw python_error();
+        }
+        return value_;
+    }
+
+  private:
+    /* dlshim.UnsupportedObjectError: an argument of another kind, for which the binder has words. */
+    static bool is_no_array() {
+        return PyErr_ExceptionMatches(PyExc_TypeError) && PyErr_ExceptionMatches(PyExc_AttributeError);
+    }
+    DLSHIM_HIDDEN_ static unsigned &undecided() {
+        static thread_local unsigned count = 0;
+        return count;
+    }
+    value_type value_;
+    raised error_;
+    bool decided_, only_;
+};
+} // namespace detail
+} // namespace dlshim
+
 namespace DLSHIM_BINDER_ {
 namespace detail {
 /* The name of a parameter in signatures: array[float64], array[float64, 2], array[].  A type of which
@@ -901,39 +1041,39 @@ struct dlshim_name<T, typename std::enable_if<(dlshim::dtype_of<T>::bits > 0)>::
                                   const_name<code == 5>("complex", "float")))
         + const_name<dlshim::dtype_of<T>::bits>();
 };
-template <class T, int Rank> struct type_caster<dlshim::array<T, Rank>> {
-    using array = dlshim::array<T, Rank>;
+template <class T, int Rank, class... More>
+struct type_caster<dlshim::array<T, Rank, More...>>
+    : dlshim::detail::parameter<dlshim::array<T, Rank, More...>> {
+    using Value = dlshim::array<T, Rank, More...>;
     static constexpr auto title =
         const_name("array[") + dlshim_name<typename std::remove_const<T>::type>::value
         + const_name<Rank == dlshim::any_rank>(
             const_name(""), const_name(", ") + const_name<Rank == dlshim::any_rank ? 0 : Rank>())
         + const_name("]");
 #if defined(NB_VERSION_MAJOR)
-    NB_TYPE_CASTER(array, title)
-    bool from_python(handle src, uint8_t, cleanup_list *) noexcept {
-        const bool taken = value.take(src.ptr());
-        if (!taken) {
-            PyErr_Clear(); /* the next overload is tried; nanobind lets no exception pass */
-        }
-        return taken;
+    static constexpr auto Name = title;
+    template <class U> using Cast = movable_cast_t<U>;
+    /* What has a caster in its own, such as std::optional, asks before it casts: it may not throw. */
+    template <class> bool can_cast() const { return !this->has_failed(); }
+    bool from_python(handle src, uint32_t flags, cleanup_list *) noexcept {
+        return this->take(src.ptr(), (flags & static_cast<uint32_t>(cast_flags::convert)) != 0);
     }
+    explicit operator Value *() { return &this->get(); }
+    explicit operator Value &() { return this->get(); }
+    explicit operator Value &&() { return std::move(this->get()); }
 #else
-    PYBIND11_TYPE_CASTER(array, title);
-    /* Whether the exception says something of the object.  KeyboardInterrupt, SystemExit and the like
-     * do not, nor does MemoryError. */
-    static bool is_refusal() {
-        return PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
-    }
-    bool load(handle src, bool) {
-        const bool taken = value.take(src.ptr());
-        if (!taken && !is_refusal()) {
-            throw dlshim::python_error();
+    static constexpr auto name = title;
+    template <class U> using cast_op_type = movable_cast_op_type<U>;
+    bool load(handle src, bool converts) {
+        const bool is = this->take(src.ptr(), converts);
+        if (this->has_failed()) {
+            this->get(); /* which throws */
         }
-        if (!taken) {
-            PyErr_Clear(); /* the next overload is tried */
-        }
-        return taken;
+        return is;
     }
+    operator Value *() { return &this->get(); }
+    operator Value &() { return this->get(); }
+    operator Value &&() && { return std::move(this->get()); }
 #endif
 };
 } // namespace detail

@@ -1,0 +1,290 @@
+"""Parameters of dlshim.hpp with nanobind and pybind11: what they take, and what a user then reads.
+
+`nox -s binders` runs it, for the binders are headers of other projects.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from project.tree import absent, tool
+
+import dlshim
+
+np = pytest.importorskip("numpy", reason="numpy is not installed")
+
+HERE = Path(__file__).resolve().parent
+BINDERS = ("nanobind", "pybind11")
+FLAGS = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-DNDEBUG"]
+STRICT = ["-Wall", "-Wextra", "-Werror"]
+
+
+def compiled(*words: str) -> None:
+    done = subprocess.run([tool("g++"), *FLAGS, *words], capture_output=True, text=True)
+    if "Python.h: No such file" in done.stderr:
+        absent("Python.h is not here")
+    assert done.returncode == 0, done.stderr
+
+
+@functools.cache
+def headers(binder: str) -> tuple[str, ...]:
+    """The options that name them; a binder that is not here ends the test."""
+    spec = importlib.util.find_spec(binder)
+    if spec is None or not spec.submodule_search_locations:
+        absent(f"{binder} is not installed: `nox -s binders` installs it")
+    (home,) = spec.submodule_search_locations
+    return (f"-isystem{sysconfig.get_path('include')}", f"-isystem{home}/include",
+            f"-isystem{home}/ext/robin_map/include", f"-I{dlshim.get_include()}")  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def runtimes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runtimes")
+
+
+def build(binder: str, source: Path, folder: Path, runtimes: Path) -> Path:
+    """The module that has the name of its source."""
+    words = [*headers(binder)]
+    if binder == "nanobind":
+        runtime = runtimes / "nanobind.o"
+        if not runtime.exists():
+            home = words[1].removeprefix("-isystem").removesuffix("/include")
+            compiled(*words, "-c", f"{home}/src/nb_combined.cpp", "-o", str(runtime))
+        words.append(str(runtime))
+    else:
+        words.append("-DPYBIND11")
+    made = folder / f"{source.stem}.so"
+    compiled(*STRICT, "-shared", str(source), *words, "-o", str(made))
+    return made
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session", params=BINDERS)
+def place(request, tmp_path_factory, runtimes) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    return build(request.param, HERE / "functions.cpp", folder, runtimes)
+
+
+@pytest.fixture(scope="session")
+def f(place: Path) -> ModuleType:
+    return load(place)
+
+
+def is_nanobind(f: ModuleType) -> bool:
+    return type(f.takes).__module__.startswith("nanobind")
+
+
+ONE = np.arange(3)
+TWO = np.ones((2, 2), dtype="int32")
+CUBE = np.ones((1, 1, 1))
+
+
+# ---- what is taken --------------------------------------------------------------------------
+
+
+def test_numbers_are_converted_as_the_binders_own_arrays_do(f) -> None:
+    assert f.takes(ONE) == f.by_value(ONE.astype("f4")[::-1]) == 3.0
+    assert f.takes(memoryview(b"abc")) == 294.0
+    assert f.anything(ONE * 1j) == 3
+
+
+def test_what_is_written_is_not_converted(f) -> None:
+    assert f.writes(ONE.astype("f8")) == 3.0
+    with pytest.raises(TypeError, match=r"has dtype int64, not float64.* keep and pass"):
+        f.writes(ONE)
+
+
+def test_noconvert_takes_the_dtype_alone(f) -> None:
+    assert f.exactly(ONE.astype("f8")) == 3.0
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        f.exactly(ONE)
+
+
+def test_the_overload_that_needs_no_conversion_is_chosen(f) -> None:
+    assert f.dtypes(ONE.astype("f4")) == 203.0
+    assert f.dtypes(ONE.astype("f8")) == f.dtypes(ONE) == 103.0
+
+
+def test_overloads_go_on_where_one_refuses(f) -> None:
+    """More than once: what a parameter leaves for the next may not mislead it."""
+    for _ in range(3):
+        assert (f.ranks(ONE), f.ranks(TWO)) == (103.0, 204.0)
+        assert (f.ends(ONE), f.ends(TWO)) == (103.0, 204.0)
+        # The int is converted: both passes end at it, and the arrays are first seen in the second.
+        assert (f.after(1, ONE), f.after(1, TWO)) == (104.0, 205.0)
+        assert (f.after(1.0, ONE * 1.0), f.after(1.0, TWO * 1.0)) == (104.0, 205.0)
+        assert (f.scalar(ONE), f.scalar(1), f.scalar(np.float32(1))) == (103.0, 201.0, 201.0)
+        with pytest.raises(TypeError):
+            f.after(1, CUBE)
+        with pytest.raises(TypeError):
+            f.takes(CUBE)
+
+
+def test_arrays_in_types_of_the_standard_library(f) -> None:
+    assert (f.optional(None), f.optional(), f.optional(ONE)) == (-1.0, -1.0, 3.0)
+    assert f.all([ONE, ONE.astype("f4")]) == 6.0
+    assert (f.variant(ONE.astype("f4")), f.variant(ONE.astype("f8"))) == (0, 1)
+    for function, wrong in ((f.optional, TWO), (f.all, [ONE, TWO]), (f.variant, TWO)):
+        with pytest.raises(TypeError):
+            function(wrong)
+
+
+# ---- the shape of mapbox-earcut -------------------------------------------------------------
+
+POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+
+
+@pytest.mark.parametrize("given", ["float32", "float64", "int32", "int64", "uint8", "float16"])
+@pytest.mark.parametrize("ends", ["uint32", "int64", "int8", "float64"])
+def test_ring_ends_and_points_of_any_dtype(f, given: str, ends: str) -> None:
+    for function in (f.earcut_float32, f.earcut_float64):
+        assert function(POINTS.astype(given), np.array([3], dtype=ends)) == 3.0
+
+
+def test_an_end_that_is_no_uint32_is_a_value_error(f) -> None:
+    """nb::ndarray takes -1 for 4294967295; both are a ValueError of the function's users."""
+    with pytest.raises(ValueError, match=r"has the value -1, which does not fit in uint32"):
+        f.earcut_float32(POINTS, np.array([-1]))
+    with pytest.raises(ValueError, match=r"has the value 2\.5, which"):
+        f.earcut_float32(POINTS, np.array([2.5]))
+    with pytest.raises(ValueError, match="the last end is not the number of points"):
+        f.earcut_float32(POINTS, np.array([]))
+
+
+def test_points_of_another_shape_are_a_type_error(f) -> None:
+    with pytest.raises(TypeError, match=r"has an extent of 3 in dimension 1, not 2"):
+        f.earcut_float64(np.ones((4, 3)), np.array([4]))
+    with pytest.raises(TypeError, match=r"has 1 dimension, not 2; pass x\.reshape"):
+        f.earcut_float64(np.ones(4), np.array([4]))
+
+
+def test_tensors_that_require_grad(f) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    for dtype in (torch.float32, torch.float64):
+        points = torch.tensor(POINTS, dtype=dtype, requires_grad=True)
+        assert f.earcut_float32(points, torch.tensor([3])) == 3.0
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    assert f.detaches(x) == 2.0
+    with pytest.raises(TypeError, match=r"requires grad.*call x\.detach\(\) first"):
+        f.takes(x)
+
+
+# ---- what the user reads --------------------------------------------------------------------
+
+#: Of a function without overloads: (argument, what its TypeError says, class of the cause).
+REFUSED = [
+    (TWO, "has 2 dimensions, not 1; pass x.reshape((-1,))", ValueError),
+    (ONE * 1j, "has dtype complex128, not float64 or one of 12 others", None),
+    (np.array(["2020"], "M8[D]"), "convert them with x.astype('int64')", BufferError),
+    (np.ma.array([1.0, 2.0], mask=[0, 1]), "its mask hides elements", BufferError),
+]
+
+
+@pytest.mark.parametrize("wrong, said, cause", REFUSED)
+def test_a_refusal_says_why_and_what_to_pass(f, wrong, said, cause) -> None:
+    for function in (f.takes, f.by_value, lambda x: f.before(x, 1.0)):
+        with pytest.raises(TypeError) as caught:
+            function(wrong)
+        assert said in str(caught.value)
+        assert type(caught.value.__cause__) is (cause or type(None))
+
+
+def test_the_last_overload_says_why(f) -> None:
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"has 3 dimensions, not 2; pass x\.reshape"):
+            f.ends(CUBE)
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            f.ranks(CUBE)
+
+
+def test_a_reason_is_missed_once_at_most(f) -> None:
+    """After a call that another overload took, or that an argument before the array ended."""
+    f.scalar(1)
+    with pytest.raises(TypeError):
+        f.takes(TWO)
+    for _ in range(3):
+        with pytest.raises(TypeError, match="has 2 dimensions, not 1"):
+            f.takes(TWO)
+
+
+def test_what_is_no_array_is_the_binders_own_error(f) -> None:
+    for wrong in ("text", None, 1, object()):
+        for function in (f.takes, f.ends):
+            with pytest.raises(TypeError, match="incompatible function arguments"):
+                function(wrong)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        f.before(ONE, "text")
+    counted = f.Counted(3)
+    assert counted == ONE and counted != TWO.ravel() and counted != "text"
+
+
+class Raises:
+    """An array whose library raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **_: object) -> object:
+        raise self.error
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, MemoryError, GeneratorExit])
+def test_interruptions_and_the_end_of_memory_pass(f, kind: type[BaseException]) -> None:
+    error = kind("of the library")
+    functions = [f.takes, f.exactly, f.ranks, f.ends, lambda x: f.after(1.0, x)]
+    if not is_nanobind(f):
+        functions += [f.optional, lambda x: f.all([x]), lambda x: f.before(x, "text")]
+    for function in functions:
+        with pytest.raises(kind) as caught:
+            function(Raises(error))
+        assert caught.value is error
+
+
+def test_an_interruption_that_nanobind_lets_nobody_raise_comes_again(f) -> None:
+    """Its casters of std::optional and the like may not throw, and have no place for an error."""
+    if not is_nanobind(f):
+        pytest.skip("pybind11 lets it pass")
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append("again"))
+    try:
+        for function in (f.optional, lambda x: f.all([x]), lambda x: f.before(x, "text")):
+            with pytest.raises(TypeError):
+                function(Raises(KeyboardInterrupt()))
+            assert seen.pop() == "again" and not seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_nothing_is_kept(f) -> None:
+    """Neither of an array, nor of an exception that waited."""
+    for function, arguments in (
+        (f.takes, (ONE,)), (f.takes, (TWO,)), (f.ranks, (CUBE,)), (f.ends, (CUBE,)),
+        (f.before, (ONE, "text")), (f.before, (np.array([1j]), "text")), (f.optional, (TWO,)),
+        (f.earcut_float32, (POINTS, np.array([-1]))),
+    ):  # fmt: skip
+        counts = []
+        for _ in range(3):
+            try:
+                function(*arguments)
+            except (TypeError, ValueError) as error:
+                del error
+            counts.append([sys.getrefcount(each) for each in arguments[:1]])
+        assert counts[0] == counts[2], (function, arguments)
