@@ -190,6 +190,27 @@ def test_a_table_that_a_class_is_given_after_it_was_met_is_asked(device, met):
     assert answer(dlshim.upgrade(on(device, late))) is None
 
 
+@MET
+@pytest.mark.parametrize("name", ["__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__"])
+@pytest.mark.parametrize("on_base", [False, True], ids=["on the class", "on its base"])
+def test_a_first_table_is_seen_by_a_type_that_was_learned(met, name, on_base):
+    """Not even the name was there: the question for it, at each export off the host, is a cheap one
+    that must still find it."""
+    base = type("Base", (TableMixin, P2), {})
+    late = type("Late", (base,), {})
+    made_before = export_once(late, met, (12, 3))
+    assert "C table" not in dlshim.inspect(on((12, 3), late)).plan
+    assert answer(made_before) is None
+    owner = base if on_base else late
+    setattr(owner, name, Npu.__dlpack_c_exchange_api__)
+    for _ in range(3):
+        assert answer(dlshim.upgrade(on((12, 3), late))) == answer(made_before) == STREAM
+    assert "C table" in dlshim.inspect(on((12, 3), late)).plan
+    delattr(owner, name)
+    assert answer(dlshim.upgrade(on((12, 3), late))) == STREAM  # it has the home of before
+    assert answer(dlshim.upgrade(on((12, 3), late))) is answer(made_before) is None
+
+
 def test_a_table_that_does_not_count_is_not_looked_at_again():
     """A class before its owner has a __dlpack__ of its own, so nothing is asked of it (N2)."""
     late = type("Late", (Npu,), {"__dlpack__": lambda self, **asked: Npu.__dlpack__(self, **asked)})
