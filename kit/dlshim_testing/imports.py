@@ -41,12 +41,14 @@ class Lending:
         self.given: list[Any] = []
         self.first: Any = None
         """What an import before made of this, which is kept."""
+        self.again = False
+        """Whether its memory will be imported once more, so that it has to stay till then."""
 
     def _export(self, version: Any, **fields: Any) -> caps.Made:
         memory, exports = fields.get("memory", self.memory), self.exports
 
         def poison() -> None:
-            if all(made.deleted for made in exports if made.memory is memory):
+            if not self.again and all(each.deleted for each in exports if each.memory is memory):
                 caps.poison(memory)
 
         return super()._export(version, **{"on_delete": poison} | fields)
@@ -270,7 +272,11 @@ def on_another_thread(consume: Any, subject: Any, keywords: dict[str, Any]) -> A
 
 
 def once_more(consume: Any, subject: Any, keywords: dict[str, Any]) -> Any:
-    subject.first = consume(subject, **keywords)  # whose end would end the memory of both
+    subject.again = True
+    try:
+        subject.first = consume(subject, **keywords)  # whose end would end the memory of both
+    finally:
+        subject.again = False
     return consume(subject, **keywords)
 
 

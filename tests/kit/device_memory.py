@@ -33,7 +33,8 @@ class OnDevice:
         if copy or dl_device not in (None, (2, 0)):
             raise BufferError("nothing is copied here")
         if stream != -1:
-            self.driver.call("cuCtxSynchronize")  # it needs a current context
+            self.driver.make_current(0)  # a context is current on one thread alone
+            self.driver.call("cuCtxSynchronize")
         version = (1, 0) if (max_version or (0, 0)) >= (1, 0) else None
         data = self.address if math.prod(self.shape) else None
         return capsules.make(

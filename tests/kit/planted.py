@@ -65,7 +65,10 @@ class Of:
         return self.give(**asked)
 
     def give(self, **asked: Any) -> Any:
-        return self.array.__dlpack__(**asked)
+        try:
+            return self.array.__dlpack__(**asked)
+        except ValueError as error:  # so NumPy before 2.4 refuses a device
+            raise BufferError(str(error)) from error
 
 
 def of(capsule: Any) -> tuple[Any, Any]:

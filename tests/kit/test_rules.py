@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import gc
 import os
 import re
 import subprocess
@@ -129,6 +130,23 @@ def test_a_consumer_that_misreads_breaks_a_rule(kind: Any, check: str) -> None:
     target = Consumer(kind(), claims="2025.12")
     (found,) = check_consumer(target, only=f"^{re.escape(check)}$").findings
     assert found.status == catalogue.FAIL, str(found)
+
+
+class CopiesAtOnce(wrong_consumers.Right):
+    """Everything is copied, and given back before the result is there."""
+
+    def __call__(self, x: Any, *, device: Any = None, copy: Any = None) -> Any:
+        if copy is False:
+            raise BufferError("everything is copied here")
+        made = wrong_consumers.copy_of(super().__call__(x, device=device))
+        gc.collect()
+        return made
+
+
+def test_who_copies_everything_at_once_reads_memory_that_is_not_gone() -> None:
+    """An import ended the memory of the next one of the same object, or of the same memory."""
+    report = check_consumer(wrong_consumers.consumer(CopiesAtOnce()))
+    assert report and {each.rule for each in report.wrong} == {"zero-copy"}, str(report)
 
 
 @pytest.mark.parametrize("way", lifetime_checks.REPLACE)
