@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import dlshim
-from device.libraries import CUDA
+from device.libraries import CUDA, CurrentTable
 from device.scene import Scene
 from dlshim import _core
 from doubles import capsules as caps
@@ -479,6 +479,24 @@ def check_a_table_that_fails_where_dlpack_works(drv: Driver) -> None:
         capsule = dlshim.upgrade(x).__dlpack__(stream=stream, max_version=(1, 0))
         assert device_of(capsule) == (2, 0)
         del capsule
+    scene.ends()
+
+
+@checks.on_cuda
+def check_a_table_that_a_learned_type_is_given_names_the_stream(drv: Driver) -> None:
+    """S11: a library that is imported later may give a class its first table."""
+    scene = Scene(drv)
+    late = type("Late", (producers.TableMixin, fake.NoKw), {"LIBRARY": ("late", "Array")})
+    wide = {"cuCtxRecordEvent", "cuCtxSynchronize"}  # all work of the device
+    for known in (False, False, True, True):
+        if known:
+            late.__dlpack_c_exchange_api__ = CurrentTable.__dlpack_c_exchange_api__
+            CurrentTable.current = scene.p
+        x = scene.array(late)
+        capsule = dlshim.upgrade(x).__dlpack__(stream=scene.s, max_version=(1, 0))
+        assert bool(wide & set(drv.calls())) is not known
+        assert not scene.races(x, capsule)
+    CurrentTable.current = None
     scene.ends()
 
 
