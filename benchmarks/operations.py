@@ -711,6 +711,12 @@ TOLD = {
         "k(x)",
     ),
     "writes=": ("k = dlshim.kernel(f, writes=0)", "f(dlshim.from_dlpack(x))", "k(x)"),
+    "dtypes=": ("k = dlshim.kernel(f, dtypes='float32')", "f(dlshim.from_dlpack(x))", "k(x)"),
+    "dtypes= and a Tensor": (
+        "k = dlshim.kernel(f, takes='tensor', dtypes='float32', ndims=2)",
+        "f(dlshim.from_dlpack(x))",
+        "k(x)",
+    ),
     "like=": ("k = dlshim.kernel(f, like=x)", "f(dlshim.upgrade(x))", "k(x)"),
     "returns=": ("k = dlshim.kernel(f, returns=None)", "f(dlshim.upgrade(x))", "k(x)"),
     "a list of four": (

@@ -2,16 +2,14 @@
  *
  *   cc -std=c11 -O1 -shared -fPIC -Wall -Wextra kernel_ctypes.c -o kernel_ctypes.so
  *
- * In Python, where a Tensor of dlshim has the address.  The function cannot see what it points to: say that
- * it is host memory, row-major and aligned, and ask for the dtype, else it reads behind the array.
+ * In Python, where a Tensor of dlshim has the address, of host memory in row-major order.  The function cannot
+ * see what it points to: say the dtype and the alignment, else it reads behind the array.
  *
  *   library.total.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t]
  *   library.total.restype = ctypes.c_double
  *
- *   @dlshim.kernel(takes="tensor", device="cpu", order="C", align=4)
+ *   @dlshim.kernel(takes="tensor", dtypes="float32", align=4)
  *   def total(x):
- *       if str(x.dtype) != "float32":
- *           raise TypeError(f"total(): x has dtype {x.dtype}, not float32; pass x.astype('float32')")
  *       return library.total(x.data_ptr(), x.size)
  */
 #include <stddef.h>

@@ -235,6 +235,9 @@ def from_dlpack(
     x: Any,
     /,
     *,
+    dtypes: _DType | tuple[_DType, ...] | list[_DType] | None = None,
+    ndims: int | tuple[int, ...] | list[int] | range | None = None,
+    writable: bool = False,
     stream: Any = ...,
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
@@ -251,9 +254,15 @@ def from_dlpack(
 ) -> Tensor:
     """Take the memory of x and describe it: a Tensor that owns a share of it.
 
-    x and the options are those of upgrade(); the Tensor remembers
+    dtypes: the dtype that is accepted, or several; nothing is converted
+    ndims: the number of dimensions that is accepted, or several
+    writable: True: you write into the memory, and x sees it: read-only memory is
+        refused, and a copy that copy=True did not ask for
+
+    x and the other options are those of upgrade(); the Tensor remembers
     on_release= and a word of readonly= for its exports.  BufferError when the data
-    cannot be exported, CopyRequiredError when copy=False and a copy is needed.
+    cannot be exported, CopyRequiredError when copy=False and a copy is needed,
+    TypeError for another dtype, ValueError for another number of dimensions.
     """
 
 def to_capsule(
@@ -283,6 +292,9 @@ def to_capsule(
     """
 
 def _kernel(function: Any, calls: Any, /) -> Any: ...
+def _check_wanted(
+    wanted: tuple[Any, Any, bool], x: Any = None, tensor: Tensor | None = None, /
+) -> None: ...
 def _class_method(cls: type, name: str, own: Any, inner: str | None, /) -> Any: ...
 def _class_tables(importer: Any, /) -> dict[str, Any]: ...
 def _track(on: int | ModuleType, /) -> list[int]: ...

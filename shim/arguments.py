@@ -1,4 +1,6 @@
-"""Arguments of a kernel: their names, and which of them the function writes (K5)."""
+"""Arguments of a kernel: their names, which of them the function writes (K5), and which arrays it
+accepts (K12).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+#: Options by which a copy may be made.
+_COPYING = ("device", "like", "copy", "readonly", "order", "align")
+#: dtypes= and ndims= of one argument, and whether host memory alone is accepted.
+if TYPE_CHECKING:
+    Wanted = tuple[Any, Any, bool]
 
 
 def at(error: Exception, place: str) -> Exception:
@@ -35,10 +43,12 @@ def check_writable(x: Any, place: str, options: dict[str, Any]) -> None:
     except BufferError as error:
         raise at(error, place) from error.__cause__
     if seen.is_copied:
-        which = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        copying = {name: value for name, value in options.items() if name in _COPYING}
+        which = ", ".join(f"{name}={value!r}" for name, value in copying.items())
+        without = ", ".join(f"{name}=None" for name in copying)
         raise BufferError(
             f"{place}: {said} would be copied by {which}, and what the function writes would be "
-            f"lost; call a kernel without that option, or {cure}"
+            f"lost; call a kernel with {without}, or {cure}"
         )
     if seen.readonly:
         raise BufferError(f"{place}: {said} is read-only, and the function writes it; {cure}")
@@ -57,24 +67,30 @@ def positional(parameters: dict[str, inspect.Parameter] | None) -> list[str]:
     return [name for name, each in (parameters or {}).items() if each.kind in _POSITIONAL]
 
 
-def check_written(
+def check_named(
     function: Callable[..., Any],
     parameters: dict[str, inspect.Parameter] | None,
-    written: frozenset[Any],
+    word: str,
+    named: Any,
 ) -> None:
-    """A name that is not the function's would guard nothing."""
+    """A name or a position that is not the function's would guard nothing."""
+    for each in named:
+        if isinstance(each, bool) or not isinstance(each, (str, int)):
+            raise TypeError(f"{word}= takes names and positions of arguments, not {each!r}")
+        if isinstance(each, int) and each < 0:
+            raise ValueError(f"{word}={each}: positions count from 0")
     if parameters is None:
         return
     kinds = [each.kind for each in parameters.values()]
     positions = len(positional(parameters))
-    for each in written:
+    for each in named:
         if isinstance(each, str):
             known = each in parameters or inspect.Parameter.VAR_KEYWORD in kinds
         else:
             known = each < positions or inspect.Parameter.VAR_POSITIONAL in kinds
         if not known:
             told = ", ".join(parameters) or "none"
-            raise ValueError(f"writes={each!r} is no parameter of {function!r:.80}: it has {told}")
+            raise ValueError(f"{word}={each!r} is no parameter of {function!r:.80}: it has {told}")
 
 
 def written(writes: Any) -> frozenset[Any]:
@@ -82,9 +98,51 @@ def written(writes: Any) -> frozenset[Any]:
     if isinstance(writes, bool):
         return frozenset()
     listed = tuple(writes) if isinstance(writes, (tuple, list)) else (writes,)
-    for each in listed:
-        if isinstance(each, bool) or not isinstance(each, (str, int)):
-            raise TypeError(f"writes= takes names and positions of arguments, not {each!r}")
-        if isinstance(each, int) and each < 0:
-            raise ValueError(f"writes={each}: positions count from 0")
-    return frozenset(listed)
+    try:
+        return frozenset(listed)
+    except TypeError:  # a list in the list
+        raise TypeError(f"writes= takes names and positions of arguments, not {writes!r}") from None
+
+
+#: Arguments that dtypes= and ndims= can name by position.
+_POSITIONS = 256
+
+
+def _placed(word: str, value: Any, names: list[str]) -> tuple[Any, dict[Any, Any]]:
+    """What dtypes= or ndims= says of all arguments, and of those that it names: a parameter that is
+    given by position stands under its position.
+    """
+    if not isinstance(value, dict):
+        return value, {}
+    placed: dict[Any, Any] = {}
+    for key, each in value.items():
+        place = names.index(key) if key in names else key
+        if place in placed:
+            raise ValueError(f"{word}= names the parameter {key!r} by its name and by its position")
+        if isinstance(place, int) and place >= _POSITIONS:
+            raise ValueError(f"{word}={place}: positions are below {_POSITIONS}")
+        placed[place] = each
+    return None, placed
+
+
+def accepted(
+    words: dict[str, Any], names: list[str], host: bool
+) -> tuple[tuple[Wanted, ...], int, dict[str, int]] | None:
+    """What is accepted of the arguments: of those that are not named, then of so many positions,
+    then of names that have no position; and the place there of each name.  None: any array.
+
+    words: the values of dtypes= and ndims=; host: whether host memory alone is accepted.
+    """
+    said = [_placed(word, value, names) for word, value in words.items()]
+    keys = {key for _, placed in said for key in placed}
+    last = max((key for key in keys if isinstance(key, int)), default=-1)
+    order = [*range(last + 1), *(key for key in keys if isinstance(key, str))]
+    rows = [tuple(every for every, _ in said)]
+    rows += [tuple(placed.get(key, every) for every, placed in said) for key in order]
+    if not host and all(value is None for row in rows for value in row):
+        return None
+    places = {}
+    for place, key in enumerate(order, 1):
+        if isinstance(key, str) or key < len(names):
+            places[key if isinstance(key, str) else names[key]] = place
+    return tuple((*row, host) for row in rows), last + 1, places  # type: ignore[misc]

@@ -294,28 +294,42 @@ def _first(wanted: list[dtype]) -> Any:
 _INTEGERS = {16: 11, 32: 24, 64: 53}
 
 
-def _bits_of_number(given: dtype) -> int:
-    """Return the bits of a number; a complex one has two."""
+#: What numbers ml_dtypes has, by the letters of the dtype, in NumPy's letter for such.
+_OF_ML_DTYPES = {"bfloat": "f", "float": "f", "int": "i", "uint": "u"}
+
+
+def _kind(given: dtype) -> str:
+    """Return NumPy's letter for what numbers a dtype has, "V" for all that no library converts."""
+    if _has_numpy(given) or given.lanes != 1:
+        return given.kind
+    letters = given.name[: next(i for i, c in enumerate(given.name + "0") if c.isdigit())]
+    return _OF_ML_DTYPES.get(letters, "V")
+
+
+def _bits(given: dtype) -> int:
+    """Return the bits of a number; a complex one has two.  float32 holds all small floats."""
+    if _kind(given) == "f" and not _has_numpy(given):
+        return 32
     return given.bits // 2 if given.kind == "c" else given.bits
 
 
 def _fits_in(have: dtype, want: dtype) -> bool:
-    """Whether every value of a dtype is one of another's; both are NumPy's."""
-    if have.kind == "b":
+    """Whether every value of a dtype is one of another's, which NumPy has."""
+    (kind, size), (wanted, room) = (_kind(have), _bits(have)), (_kind(want), _bits(want))
+    if kind == "b":
         return True
-    size, room = _bits_of_number(have), _bits_of_number(want)
-    if want.kind in "fc":
-        fits = size <= (room if have.kind in "fc" else _INTEGERS[room])
-        return fits and (have.kind != "c" or want.kind == "c")
-    if want.kind == "i":
-        return have.kind in "iu" and size + (have.kind == "u") <= room
-    return have.kind == want.kind and size <= room
+    if wanted in "fc":
+        fits = size <= (room if kind in "fc" else _INTEGERS[room])
+        return fits and (kind != "c" or wanted == "c")
+    if wanted == "i":
+        return kind in "iu" and size + (kind == "u") <= room
+    return kind == wanted and size <= room
 
 
 def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: str | None) -> Any:
     """An expression with the first dtype that NumPy has too; None where none is known to work."""
     want = _first(wanted)
-    if want is None or not _has_numpy(have):
+    if want is None or _kind(have) == "V":
         return None
     torch = sys.modules.get("torch")
     if isinstance(x, getattr(torch, "Tensor", ())):

@@ -7,6 +7,7 @@ that were not met yet, columns, and deeper containers take `Calls.in_full`.
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
@@ -16,6 +17,7 @@ from weakref import WeakKeyDictionary
 from ._core import (
     Producer,
     Tensor,
+    _check_wanted,
     _home_of,
     _kernel,
     _upgrade_into,
@@ -23,7 +25,7 @@ from ._core import (
     to_capsule,
     upgrade,
 )
-from .arguments import at, check_writable, check_written, positional, signature, written
+from .arguments import accepted, at, check_named, check_writable, positional, signature, written
 from .importers import LIBRARIES, importer_of, of_release
 from .locks import import_module
 
@@ -34,12 +36,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from .arguments import Wanted
     from .importers import Importer
 
     P = ParamSpec("P")
     R = TypeVar("R")
     Takes: TypeAlias = Literal["tensor", "capsule", "capsule-1"] | str | None
     Returns: TypeAlias = Literal["home"] | type | None
+    Types: TypeAlias = Any  # one value or several, or a dict of such by name and position
     Writes: TypeAlias = bool | str | int | tuple[str | int, ...] | list[str | int]
 
     class Options(TypedDict, total=False):
@@ -250,12 +254,18 @@ class Calls:
         returns: Returns,
         like: Any,
         writes: Writes,
+        dtypes: Any,
+        ndims: Any,
         options: dict[str, Any],
     ) -> None:
         self.function, self.takes, self.returns = function, takes, returns
         # The caller may change a list later, and a pickle reads it again (`said`).
         self.writes = tuple(writes) if isinstance(writes, list) else writes
-        self.like, self.options = like, options
+        self.types = {"dtypes": copy.deepcopy(dtypes), "ndims": copy.deepcopy(ndims)}
+        self.like, self.given = like, options
+        # A Tensor's address goes to code that looks at nothing else (K12).
+        by_address = takes == "tensor"
+        self.options = ({"order": "C"} if by_address else {}) | options
         self.home = Home(like) if like is not None else None
         self.out = Home(returns) if isinstance(returns, type) else None
         self.maker = _MAKERS.get(takes) if takes else None
@@ -264,8 +274,17 @@ class Calls:
         parameters = signature(function)
         self.names = positional(parameters)
         self.written = written(self.writes)
-        check_written(function, parameters, self.written)
+        check_named(function, parameters, "writes", self.written)
         self.all_written = writes is True
+        for word, value in self.types.items():
+            check_named(function, parameters, word, value if isinstance(value, dict) else ())
+        host = by_address and not {"device", "like"} & {*options}
+        self.wanted: tuple[Wanted, ...] | None = None
+        self.wanted_positions, self.wanted_names = 0, dict[str, int]()
+        if found := accepted(self.types, self.names, host):
+            self.wanted, self.wanted_positions, self.wanted_names = found
+        for each in self.wanted or ():
+            _check_wanted(each)
         self._tell_c()
 
     def _tell_c(self) -> None:
@@ -282,7 +301,9 @@ class Calls:
         far = {i for i in range(64, len(self.names)) if self.is_written(i)}
         named = {key for key in self.names if self.is_written(key)} | self.written | far
         self.written_names = None if self.all_written or not named else named
-        self.look = {"stream": -1} | self.options if bits or named else {}
+        self.look: dict[str, Any] = (
+            {"stream": -1} | self.options if bits or named or self.wanted else {}
+        )
 
     # ---- in ----
 
@@ -302,6 +323,14 @@ class Calls:
         at = self.names.index(key) if key in self.names else None
         return self.all_written or key in self.written or at in self.written
 
+    def wanted_of(self, key: int | str) -> Wanted | None:
+        """What is accepted of an argument, by its position or its name; None: any array."""
+        if self.wanted is None:
+            return None
+        if isinstance(key, str):
+            return self.wanted[self.wanted_names.get(key, 0)]
+        return self.wanted[key + 1 if key < self.wanted_positions else 0]
+
     def begin(
         self, skip: int, args: tuple[Any, ...], kwargs: dict[str, Any], pairs: tuple[Any, ...] = ()
     ) -> Call:
@@ -316,9 +345,9 @@ class Calls:
         call.args = [*args[:skip]]
         call.own = {id(x): x for x in args[:skip]}
         for i, x in enumerate(args[skip:], skip):
-            call.args.append(call.give(x, self.place(i), self.is_written(i)))
+            call.args.append(call.give(x, i))
         for key, x in kwargs.items():
-            call.kwargs[key] = call.give(x, self.place(key), self.is_written(key))
+            call.kwargs[key] = call.give(x, key)
         return call
 
     # ---- the ways in ----
@@ -363,7 +392,8 @@ class Calls:
         words = {"takes": self.takes, "returns": self.returns, "like": self.like}
         plain = {"takes": None, "returns": "home", "like": None}
         told = {name: value for name, value in words.items() if value is not plain[name]}
-        return told | ({"writes": self.writes} if self.writes != () else {}) | self.options
+        told |= {name: value for name, value in self.types.items() if value is not None}
+        return told | ({"writes": self.writes} if self.writes != () else {}) | self.given
 
 
 class Call:
@@ -376,31 +406,39 @@ class Call:
         self.own: dict[int, Any] = {}
         self.kept: list[Any] = []  # the ids in `own` are of objects that live as long
         self.done: dict[int, list[Any]] = {}  # by its id, what stands for an array already
-        # The containers that were met (`replace`), among arguments that f does not write and
-        # among those that it writes, whose arrays are looked at.
-        self.met: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
+        # The containers that were met (`replace`), by what is checked of their arrays.
+        self.met: dict[Any, dict[int, Any]] = {}
 
-    def give(self, x: Any, place: str, written: bool) -> Any:
-        """What the function is given for an argument."""
+    def give(self, x: Any, key: int | str) -> Any:
+        """What the function is given for an argument, by its position or its name."""
+        written, wanted = self.calls.is_written(key), self.calls.wanted_of(key)
 
         def change(array: Any, place: str) -> Any:
             done = self.done.get(id(array))
             if written and not done:
                 check_writable(array, place, self.calls.options)
-            made = done.pop(0) if done else self.made(array, place)
+            made = done.pop(0) if done else self.made(array, place, wanted)
             self.home = self.home or Home(array)
             self.kept.append(made)
             self.own[id(made)] = array
             return made
 
-        return replace(x, is_argument, change, place, self.met[written])
+        met = self.met.setdefault((written, id(wanted)), {})
+        return replace(x, is_argument, change, self.calls.place(key), met)
 
-    def made(self, x: Any, place: str) -> Any:
+    def made(self, x: Any, place: str, wanted: Wanted | None) -> Any:
         """What stands for an array."""
         calls = self.calls
         options = calls.options
         try:
             self.home = self.home or Home(x)
+            if calls.takes == "tensor":
+                tensor = from_dlpack(x, **options)
+                if wanted:
+                    _check_wanted(wanted, x, tensor)
+                return tensor
+            if wanted:
+                _check_wanted(wanted, x, from_dlpack(x, **calls.look))
             if calls.takes in _MAKERS:
                 return calls.maker(x, **options)  # type: ignore[misc]
             if calls.takes:
@@ -458,6 +496,8 @@ if TYPE_CHECKING:
         returns: Returns = "home",
         like: Any = None,
         writes: Writes = (),
+        dtypes: Types = None,
+        ndims: Types = None,
         **options: Unpack[Options],
     ) -> Callable[P, R]: ...
     @overload
@@ -469,6 +509,8 @@ if TYPE_CHECKING:
         returns: Returns = "home",
         like: Any = None,
         writes: Writes = (),
+        dtypes: Types = None,
+        ndims: Types = None,
         **options: Unpack[Options],
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
@@ -481,6 +523,8 @@ def kernel(
     returns: Any = "home",
     like: Any = None,
     writes: Any = (),
+    dtypes: Any = None,
+    ndims: Any = None,
     **options_of_upgrade: Any,
 ) -> Any:
     """Have a function that takes DLPack arrays take, and return, arrays of any library.
@@ -496,21 +540,22 @@ def kernel(
     writes: names or positions of the arguments that the function writes, or True: memory that is
         read-only, or that an option would copy, is refused.  Without it read-only memory is passed
         with its flag, which many compiled functions do not look at
+    dtypes: the dtype that the function accepts, or several, of every array, or a dict of such by
+        name and position of the arguments; others are a TypeError before the function is called
+    ndims: as dtypes, the number of dimensions; others are a ValueError.  With takes="tensor" rows
+        lie one after the other (order="C"), and memory off the host is refused unless device= says
+        otherwise
     options_of_upgrade: for every array argument
     """
     _check_words(takes, returns, options_of_upgrade)
+    told = {"takes": takes, "returns": returns, "like": like, "writes": writes}
+    told |= {"dtypes": dtypes, "ndims": ndims} | options_of_upgrade
     if function is None:
-        return functools.partial(
-            kernel, takes=takes, returns=returns, like=like, writes=writes, **options_of_upgrade
-        )
+        return functools.partial(kernel, **told)
     if isinstance(function, (staticmethod, classmethod)):
-        inside = kernel(
-            function.__func__, takes=takes, returns=returns, like=like, writes=writes,
-            **options_of_upgrade,
-        )  # fmt: skip
-        return type(function)(inside)
+        return type(function)(kernel(function.__func__, **told))
     _check_function(function)
-    calls = Calls(function, takes, returns, like, writes, options_of_upgrade)
+    calls = Calls(function, takes, returns, like, writes, dtypes, ndims, options_of_upgrade)
     if inspect.iscoroutinefunction(function):
         return _awaiting(calls)
     made = _kernel(function, calls)

@@ -18,6 +18,7 @@
 #include "public/tensor_type.h"
 #include "python/errors.h"
 #include "python/state.h"
+#include "request/wanted.h"
 #include "types/plan_cache.h"
 
 #define NAME "_c_api_v1"
@@ -205,19 +206,6 @@ takes_host_memory(const dlshim_request *request)
     return request->device_type <= dl_kDLCPU && request->copy != DLSHIM_COPY_ALWAYS;
 }
 
-/* True if the caller wants to write but the Producer has copy=True: the writes would be
- * lost with the copy. */
-static bool
-writes_are_lost(const dls_state *state, PyObject *obj, const dlshim_request *request)
-{
-    if (request->writable == 0 || request->copy == DLSHIM_COPY_ALWAYS
-        || !PyObject_TypeCheck(obj, state->producer_type)) {
-        return false;
-    }
-    const dls_options *options = dls_producer_data(obj)->options;
-    return dls_option_given(options, DLS_OPTION_copy) && options->copy;
-}
-
 /* A new reference. */
 static PyObject *
 stream_value(dls_state *state, const dlshim_stream *stream)
@@ -239,10 +227,8 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
                      .order = DLS_ORDER_C,
                      .align = request->alignment,
                      .detach = request->detach != 0 ? DLS_DETACH_YES : DLS_DETACH_NO};
-    if (writes_are_lost(state, obj, request)) {
-        return dls_refuse(state, DLS_EBUFFER, obj,
-                          "it gives a copy, and what is written there would be lost; "
-                          "pass dlshim.from_dlpack(x), and keep that");
+    if (dls_wanted_check_writes(state, obj, request) < 0) {
+        return -1;
     }
     if (request->stream.kind != DLSHIM_STREAM_DEFAULT) {
         o.stream = stream_value(state, &request->stream);
@@ -259,69 +245,6 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
     int code = dls_options_merge(state, &o, NULL, result);
     Py_XDECREF(o.stream);
     return code;
-}
-
-/* --- what came ------------------------------------------------------------ */
-
-static bool
-takes_dtype(const dlshim_request *request, dl_dtype dtype)
-{
-    size_t i = 0;
-    while (i < request->dtype_count
-           && memcmp(&request->dtypes[i], &dtype, sizeof dtype) != 0) {
-        i++;
-    }
-    return i < request->dtype_count || request->dtype_count == 0;
-}
-
-/* Does the request take the tensor?  Its layout was looked at before. */
-static inline bool
-takes(const dlshim_request *request, const dl_tensor *tensor, uint64_t flags)
-{
-    bool rank = request->ranks == 0
-                || (tensor->ndim < 64 && request->ranks >> tensor->ndim & 1);
-    return rank && takes_dtype(request, tensor->dtype)
-           && (request->device_type != 0
-               || dls_device_is_host(tensor->device.device_type))
-           && (request->writable == 0 || (flags & DL_FLAG_READ_ONLY) == 0);
-}
-
-/* Refuse the answer, by shim/cures.py: an error that the user of the extension
- * understands.  tensor NULL: a pending exception says what is wrong. */
-static int
-refuse_request(dls_state *state, PyObject *obj, const dlshim_request *request,
-               const dl_tensor *tensor)
-{
-    const dl_tensor none = {.ndim = 0};
-    PyObject *error = tensor == NULL ? dls_error_take() : Py_NewRef(Py_None);
-    tensor = tensor != NULL ? tensor : &none;
-    const dls_member record[] = {
-        {"x", Py_NewRef(obj)},
-        {"name", Py_BuildValue("y", request->name)}, /* NULL: None */
-        {"error", error != NULL ? error : PyErr_NoMemory()},
-        {"shape", dls_dims_tuple(tensor->shape, tensor->ndim, 1)},
-        {"device", Py_BuildValue("(ii)", (int)tensor->device.device_type,
-                                 (int)tensor->device.device_id)},
-        {"given", Py_BuildValue("(iii)", tensor->dtype.code, tensor->dtype.bits,
-                                tensor->dtype.lanes)},
-        {"dtypes", PyBytes_FromStringAndSize(
-                       (const char *)request->dtypes,
-                       (Py_ssize_t)(request->dtype_count * sizeof *request->dtypes))},
-        {"ranks", PyLong_FromUnsignedLongLong(request->ranks)},
-        {"place",
-         Py_BuildValue("(ii)", (int)request->device_type, (int)request->device_id)},
-        {"align", PyLong_FromLong((long)request->alignment)},
-        {"writes", PyBool_FromLong(request->writable != 0)}};
-    PyObject *told = dls_in_python_record(state, DLS_IN_CURES, "refusal", record,
-                                          sizeof record / sizeof *record);
-    if (told != NULL) {
-        PyErr_SetObject((PyObject *)Py_TYPE(told), told);
-        Py_DECREF(told);
-    }
-    else if (PyErr_Occurred() == NULL) {
-        PyErr_NoMemory(); /* without memory CPython may lose the exception */
-    }
-    return -1;
 }
 
 /* --- import --------------------------------------------------------------- */
@@ -414,7 +337,7 @@ exchange(dls_state *state, PyObject *obj, PyObject *source, const dlshim_request
         dls_outcome_drop(outcome);
     }
     if (managed == NULL) {
-        refuse_request(state, obj, given, NULL);
+        dls_wanted_refuse(state, obj, given, NULL);
     }
     return managed;
 }
@@ -495,8 +418,9 @@ static dl_managed_tensor_versioned *
 import(dls_state *state, PyObject *obj, const dlshim_request *request, dls_plan *plan)
 {
     dl_managed_tensor_versioned *managed = acquire(state, obj, request, plan);
-    if (managed != NULL && !takes(request, &managed->dl_tensor, managed->flags)) {
-        refuse_request(state, obj, request, &managed->dl_tensor);
+    if (managed != NULL
+        && !dls_wanted_accepts(request, &managed->dl_tensor, managed->flags)) {
+        dls_wanted_refuse(state, obj, request, &managed->dl_tensor);
         return give_back(managed);
     }
     return managed;
@@ -551,7 +475,7 @@ lend(dls_state *state, const dls_plan *plan, PyObject *obj,
         && dls_refuse_lazy_bits(state, plan, obj, tensor->dtype) < 0) {
         return -1;
     }
-    return dls_tensor_is_plain(tensor) && takes(request, tensor, 0)
+    return dls_tensor_is_plain(tensor) && dls_wanted_accepts(request, tensor, 0)
            && is_laid_out(request, tensor);
 }
 
@@ -567,7 +491,7 @@ borrow_of(dls_state *state, PyObject *obj, const dlshim_request *request,
         lent = lend(state, plan, obj, request, tensor);
     }
     if (lent < 0) {
-        refuse_request(state, obj, request, NULL);
+        dls_wanted_refuse(state, obj, request, NULL);
     }
     if (lent != 0) {
         dls_plan_drop(plan);

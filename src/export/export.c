@@ -722,11 +722,12 @@ dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
 
 PyObject *
 dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
-                  dls_outcome *outcome, int8_t copy)
+                  const dls_options *options, dls_outcome *outcome, int8_t copy)
 {
     dls_exchange x;
-    dls_exchange_begin(&x, state, source, plan, NULL, outcome);
+    dls_exchange_begin(&x, state, source, plan, options, outcome);
     x.request.want.copy = copy;
+    x.request.who.keeps_word = options != NULL;
     PyObject *tensor = dls_exchange_run(&x, DLS_EXPORT_TENSOR);
     dls_exchange_end(&x);
     return tensor;

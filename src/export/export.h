@@ -70,9 +70,11 @@ int dls_exchange_ask_author(dls_exchange *x, bool device);
  * NULL. */
 PyObject *dls_export_producer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
                               PyObject *kwnames, dls_outcome *outcome);
-/* from_dlpack without keywords but copy (1, or -1 for None).  outcome: as above. */
+/* from_dlpack without keywords but copy (1, or -1 for None) and idle options (borrowed;
+ * NULL: none).  outcome: as above. */
 PyObject *dls_export_tensor(dls_state *state, dls_plan *plan, PyObject *source,
-                            dls_outcome *outcome, int8_t copy);
+                            const dls_options *options, dls_outcome *outcome,
+                            int8_t copy);
 /* A raw capsule, taken at once (borrowed): a Tensor that owns its memory.  NULL with
  * BufferError, and the capsule as it was (but T1). */
 PyObject *dls_tensor_from_capsule(dls_state *state, PyObject *capsule);

@@ -72,7 +72,7 @@ is_scalar(dls_hot hot, bool answer)
 
 /* Is the plain answer as idle options want it: writable, in row-major order, and so
  * aligned? */
-static bool
+static inline bool
 is_as_wanted(const dls_options *options, dls_hot hot, bool answer)
 {
     const dl_tensor *tensor = dls_managed_tensor(hot.managed, answer);
@@ -414,16 +414,18 @@ tensor_new(dls_hot hot, bool versioned)
     return DLS_OBJECT(self);
 }
 
-/* answer: known to the compiler.  The count of the plan is used up here: the code that
- * is called may empty the cache. */
+/* answer: known to the compiler; options: idle ones, or NULL.  The count of the plan is
+ * used up here: the code that is called may empty the cache. */
 DLS_INLINE PyObject *
-tensor_of(dls_hot hot, bool answer)
+tensor_of(dls_hot hot, bool answer, const dls_options *options)
 {
     PyObject *tensor;
     hot = dls_ask_learned(hot, answer, false);
-    if (!dls_hot_is_plain(hot, answer, true, true)) {
+    if (!dls_hot_is_plain(hot, answer, true, true)
+        || (options != NULL && !is_as_wanted(options, hot, answer))) {
         dls_outcome outcome = dls_outcome_of(hot);
-        tensor = dls_export_tensor(hot.state, hot.plan, hot.source, &outcome, -1);
+        tensor = dls_export_tensor(hot.state, hot.plan, hot.source, options, &outcome,
+                                   -1);
     }
     else {
         tensor = tensor_new(hot, answer);
@@ -435,34 +437,21 @@ tensor_of(dls_hot hot, bool answer)
     return tensor;
 }
 
-DLS_INLINE PyObject *
-tensor_as_wanted(dls_hot hot, bool answer, const dls_options *options,
-                 dls_outcome *outcome)
-{
-    hot = dls_ask_learned(hot, answer, false);
-    if (!dls_hot_is_plain(hot, answer, true, true)
-        || !is_as_wanted(options, hot, answer)) {
-        *outcome = dls_outcome_of(hot);
-        return NULL;
-    }
-    PyObject *tensor = tensor_new(hot, answer);
-    return tensor != NULL ? tensor : dls_hot_drop(hot);
-}
-
-PyObject *
-dls_fast_tensor_idle(dls_state *state, dls_plan *plan, PyObject *source, dls_form form,
-                     const dls_options *options, dls_outcome *outcome)
-{
-    dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};
-    return form & DLS_FORM_VERSIONED ? tensor_as_wanted(hot, true, options, outcome)
-                                     : tensor_as_wanted(hot, false, options, outcome);
-}
-
 PyObject *
 dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source, dls_form form)
 {
     dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};
-    return form & DLS_FORM_VERSIONED ? tensor_of(hot, true) : tensor_of(hot, false);
+    return form & DLS_FORM_VERSIONED ? tensor_of(hot, true, NULL)
+                                     : tensor_of(hot, false, NULL);
+}
+
+PyObject *
+dls_fast_tensor_idle(dls_state *state, dls_plan *plan, PyObject *source, dls_form form,
+                     const dls_options *options)
+{
+    dls_hot hot = {.state = state, .source = source, .plan = plan, .form = form};
+    return form & DLS_FORM_VERSIONED ? tensor_of(hot, true, options)
+                                     : tensor_of(hot, false, options);
 }
 
 /* --- copy=True: the question and the memory ------------------------------- */
@@ -608,7 +597,7 @@ dls_fast_tensor_copy(dls_state *state, dls_plan *plan, PyObject *source, dls_for
     }
     else {
         dls_outcome outcome = dls_outcome_of(got.hot);
-        tensor = dls_export_tensor(state, plan, source, &outcome, 1);
+        tensor = dls_export_tensor(state, plan, source, NULL, &outcome, 1);
     }
     dls_plan_drop(plan);
     return tensor;

@@ -88,12 +88,10 @@ PyObject *dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *k
  */
 DLS_EXTERN PyObject *dls_fast_tensor(dls_state *state, dls_plan *plan, PyObject *source,
                                      dls_form form);
-
-/* from_dlpack with idle options (dls_options).  NULL: it needs a decision, with
- * *outcome; or an exception, and *outcome is as it was. */
+/* As dls_fast_tensor, with idle options (borrowed), whose word of readonly= says
+ * nothing of such memory. */
 PyObject *dls_fast_tensor_idle(dls_state *state, dls_plan *plan, PyObject *source,
-                               dls_form form, const dls_options *options,
-                               dls_outcome *outcome);
+                               dls_form form, const dls_options *options);
 
 /* Is it a Tensor that can be exported as it stands: plain host memory without flags? */
 static inline bool

@@ -11,6 +11,7 @@
 #include "python/capsule.h"
 #include "python/errors.h"
 #include "request/request.h"
+#include "request/wanted.h"
 #include "types/plan_cache.h"
 
 /* The subject of a function: the innermost source, its plan and the merged options. */
@@ -203,7 +204,6 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
                  dls_request *request, dls_outcome *outcome, dls_export_kind kind)
 {
     dls_exchange x;
-    dls_outcome learned = {.kind = DLS_NOT_LEARNED};
     subject s;
     if (subject_begin(state, obj, options, &s) < 0) {
         if (outcome != NULL) {
@@ -214,17 +214,14 @@ dls_function_run(dls_state *state, PyObject *obj, dls_options *options,
     /* After unwrapping a Producer, a changed class or an inner array, try the fast path
      * again. */
     dls_form form = kind == DLS_EXPORT_TENSOR ? fast_form(&s) : 0;
-    void *result = NULL;
-    bool fast = form & DLS_FORM_FAST;
-    if (fast && s.options == NULL) {
-        result = dls_fast_tensor(state, dls_plan_share(s.plan), s.source, form);
+    void *result;
+    if (form & DLS_FORM_FAST) {
+        dls_plan *plan = dls_plan_share(s.plan);
+        result = s.options == NULL
+                     ? dls_fast_tensor(state, plan, s.source, form)
+                     : dls_fast_tensor_idle(state, plan, s.source, form, s.options);
     }
-    else if (fast) {
-        result = dls_fast_tensor_idle(state, s.plan, s.source, form, s.options,
-                                      &learned);
-        outcome = &learned;
-    }
-    if (!fast || learned.kind != DLS_NOT_LEARNED) {
+    else {
         dls_exchange_begin(&x, state, s.source, s.plan, s.options, outcome);
         request->options = s.options;
         request->streams.seen = &x.request.streams.read;
@@ -245,14 +242,112 @@ dls_tensor_with(dls_state *state, PyObject *obj, dls_options *options)
     return dls_function_run(state, obj, options, &request, NULL, DLS_EXPORT_TENSOR);
 }
 
+/* What the user writes into the memory is seen by its owner: a copy is made only where
+ * it is asked for.  The request is told what errors say of the options.  0, or -1 with
+ * an exception; *options is the caller's in both cases. */
+static int
+allow_writes(dls_state *state, PyObject *obj, dls_options **options,
+             dlshim_request *wanted)
+{
+    const dls_options *given = *options;
+    const dls_options never = {.given = 1u << DLS_OPTION_copy, .copy = false};
+    dl_device device;
+    bool copies = dls_option_given(given, DLS_OPTION_copy);
+    wanted->copy = copies && given->copy ? DLSHIM_COPY_ALWAYS : DLSHIM_COPY_NEVER;
+    wanted->alignment = dls_option_given(given, DLS_OPTION_align) ? given->align : 0;
+    if (dls_options_device(given, &device)) {
+        wanted->device_type = device.device_type;
+        wanted->device_id = device.device_id;
+    }
+    if (dls_wanted_check_writes(state, obj, wanted) < 0) {
+        return -1;
+    }
+    dls_options *merged = NULL;
+    int code = copies ? 0 : dls_options_merge(state, given, &never, &merged);
+    if (code == 0 && !copies) {
+        dls_options_free(*options);
+        *options = merged;
+    }
+    return code;
+}
+
+PyObject *
+dls_tensor_accepted(dls_state *state, PyObject *obj, dls_options *options,
+                    dlshim_request *wanted)
+{
+    if (wanted->writable && allow_writes(state, obj, &options, wanted) < 0) {
+        dls_options_free(options);
+        return NULL;
+    }
+    PyObject *tensor = dls_tensor_with(state, obj, options);
+    if (tensor == NULL) {
+        if (wanted->writable) {
+            dls_wanted_refuse(state, obj, wanted, NULL);
+        }
+        return NULL;
+    }
+    const dls_tensor *data = dls_tensor_data(tensor);
+    if (!dls_wanted_accepts(wanted, &data->tensor, data->flags)) {
+        dls_wanted_refuse(state, obj, wanted, &data->tensor);
+        Py_CLEAR(tensor);
+    }
+    return tensor;
+}
+
+/* The keywords of from_dlpack that are no options: what the caller accepts. */
+static const char *const wanted_words[] = {"dtypes", "ndims", "writable", NULL};
+
+/* 1: they are read into *wanted; 0: none was given; -1 with an exception. */
+static int
+read_wanted(dls_state *state, PyObject *const *values, PyObject *kwnames,
+            dls_wanted *wanted)
+{
+    PyObject *given[] = {Py_None, Py_None, Py_False};
+    bool any = false;
+    Py_ssize_t n = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        for (int k = 0; wanted_words[k] != NULL; k++) {
+            PyObject *name = PyTuple_GetItem(kwnames, i);
+            if (PyUnicode_CompareWithASCIIString(name, wanted_words[k]) == 0) {
+                given[k] = values[i];
+                any = true;
+            }
+        }
+    }
+    if (!PyBool_Check(given[2])) {
+        return dls_refuse(state, DLS_ETYPE, NULL,
+                          "writable must be True or False, not %R", given[2]);
+    }
+    if (!any) {
+        return 0;
+    }
+    if (dls_wanted_read(state, given[0], given[1], wanted) < 0) {
+        return -1;
+    }
+    wanted->request.writable = given[2] == Py_True;
+    return 1;
+}
+
 static PyObject *
 tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
     dls_options *options = NULL;
-    return dls_options_parse(state, "from_dlpack", kwnames, args + 1, NULL, &options)
-                   < 0
-               ? NULL
-               : dls_tensor_with(state, args[0], options);
+    dls_wanted wanted;
+    PyObject *tensor = NULL;
+    int any = read_wanted(state, args + 1, kwnames, &wanted);
+    if (any < 0) {
+        return NULL;
+    }
+    if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, wanted_words,
+                          &options)
+        == 0) {
+        tensor = any > 0 ? dls_tensor_accepted(state, args[0], options, &wanted.request)
+                         : dls_tensor_with(state, args[0], options);
+    }
+    if (any > 0) {
+        dls_wanted_clear(&wanted);
+    }
+    return tensor;
 }
 
 /* Is copy=True the only keyword? */
@@ -277,10 +372,34 @@ dls_tensor_plainly(dls_state *state, dls_plan *plan, PyObject *obj)
     if (form & DLS_FORM_FAST) {
         return dls_fast_tensor(state, plan, obj, form);
     }
-    PyObject *tensor = asks_itself(plan) ? dls_export_tensor(state, plan, obj, NULL, -1)
-                                         : dls_tensor_with(state, obj, NULL);
+    PyObject *tensor = asks_itself(plan)
+                           ? dls_export_tensor(state, plan, obj, NULL, NULL, -1)
+                           : dls_tensor_with(state, obj, NULL);
     dls_plan_drop(plan);
     return tensor;
+}
+
+/* Apart: it passes the address of a local on (see upgrade_with_options). */
+DLS_APART static PyObject *
+tensor_in_full(dls_state *state, dls_plan *plan, PyObject *obj,
+               const dls_options *options)
+{
+    dls_options *own = NULL;
+    PyObject *tensor = NULL;
+    if (dls_options_merge(state, options, NULL, &own) == 0) {
+        tensor = dls_tensor_with(state, obj, own);
+    }
+    dls_plan_drop(plan);
+    return tensor;
+}
+
+PyObject *
+dls_tensor_idly(dls_state *state, dls_plan *plan, PyObject *obj,
+                const dls_options *options)
+{
+    dls_form form = dls_fast_form_of(plan, true);
+    return form & DLS_FORM_FAST ? dls_fast_tensor_idle(state, plan, obj, form, options)
+                                : tensor_in_full(state, plan, obj, options);
 }
 
 static PyObject *
@@ -304,7 +423,7 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
         return dls_tensor_plainly(state, plan, args[0]);
     }
     PyObject *tensor = asks_itself(plan)
-                           ? dls_export_tensor(state, plan, args[0], NULL, 1)
+                           ? dls_export_tensor(state, plan, args[0], NULL, NULL, 1)
                            : tensor_of(state, args, kwnames);
     dls_plan_drop(plan);
     return tensor;
@@ -384,12 +503,13 @@ asks_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
 static PyObject *
 capsule_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
+    static const char *const others[] = {"max_version", NULL};
     dls_options *options = NULL;
     dls_request request;
     dls_request_init(&request, NULL);
     return parse_max_version(state, args + 1, kwnames, &request) < 0
-                   || dls_options_parse(state, "to_capsule", kwnames, args + 1,
-                                        "max_version", &options)
+                   || dls_options_parse(state, "to_capsule", kwnames, args + 1, others,
+                                        &options)
                           < 0
                ? NULL
                : dls_capsule_with(state, args[0], options, &request);
@@ -449,13 +569,18 @@ PyMethodDef dls_public_methods[] = {
      "on_release: \"guard\": the memory goes back after the consumer's work on the "
      "device"},
     {"from_dlpack", DLS_FASTCALL(from_dlpack), METH_FASTCALL | METH_KEYWORDS,
-     "from_dlpack($module, x, /, *"
+     "from_dlpack($module, x, /, *, dtypes=None, ndims=None, writable=False"
 #include "request/options.def"
      ")\n--\n\n"
      "Take the memory of x and describe it: a Tensor that owns a share of it.\n\n"
-     "x and the options are those of upgrade(); the Tensor remembers\n"
+     "dtypes: the dtype that is accepted, or several; nothing is converted\n"
+     "ndims: the number of dimensions that is accepted, or several\n"
+     "writable: True: you write into the memory, and x sees it: read-only memory is\n"
+     "    refused, and a copy that copy=True did not ask for\n\n"
+     "x and the other options are those of upgrade(); the Tensor remembers\n"
      "on_release= and a word of readonly= for its exports.  BufferError when the data\n"
-     "cannot be exported, CopyRequiredError when copy=False and a copy is needed."},
+     "cannot be exported, CopyRequiredError when copy=False and a copy is needed,\n"
+     "TypeError for another dtype, ValueError for another number of dimensions."},
     {"to_capsule", DLS_FASTCALL(to_capsule), METH_FASTCALL | METH_KEYWORDS,
      "to_capsule($module, obj, /, *, max_version=None"
 #include "request/options.def"

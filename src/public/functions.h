@@ -3,6 +3,7 @@
 #pragma once
 
 #include "export/export.h"
+#include "request/wanted.h"
 
 /* A Producer of the home whose class this is (NULL: upgrade(obj)'s own), around any
  * object.  Steals the options, on failure too.  NULL with an exception.
@@ -14,11 +15,17 @@ PyObject *dls_upgrade_into(dls_state *state, PyTypeObject *home, PyObject *obj,
 PyObject *dls_tensor_with(dls_state *state, PyObject *obj, dls_options *options);
 PyObject *dls_capsule_with(dls_state *state, PyObject *obj, dls_options *options,
                            dls_request *request);
+/* As dls_tensor_with, of memory that is accepted. */
+PyObject *dls_tensor_accepted(dls_state *state, PyObject *obj, dls_options *options,
+                              dlshim_request *wanted);
 /* from_dlpack(obj) and to_capsule(obj) without options.  They steal the count of obj's
  * plan. */
 PyObject *dls_tensor_plainly(dls_state *state, dls_plan *plan, PyObject *obj);
 PyObject *dls_capsule_plainly(dls_state *state, dls_plan *plan, PyObject *obj,
                               bool versioned);
+/* from_dlpack(obj) with idle options, which are borrowed. */
+PyObject *dls_tensor_idly(dls_state *state, dls_plan *plan, PyObject *obj,
+                          const dls_options *options);
 
 /* The class of upgrade(obj), a new reference; NULL with an exception. */
 PyObject *dls_home_of_object(dls_state *state, PyObject *obj);

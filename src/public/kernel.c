@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "exchange/objects.h"
 #include "public/kernel_arguments.h"
 #include "python/errors.h"
 #include "types/plan_cache.h"
@@ -34,6 +35,24 @@ call_begin(dls_kernel_call *call, dls_kernel *data)
     call->count = 0;
     call->size = DLS_KERNEL_ROOM;
     call->item = -1;
+}
+
+/* What was made is given back; the code of others that runs then leaves a pending
+ * exception as it is (T9). */
+static inline void
+call_end(dls_kernel_call *call, bool has_failed)
+{
+    PyObject *error = has_failed ? dls_error_take() : NULL;
+    for (Py_ssize_t i = 0; i < call->count; i++) {
+        Py_DECREF(call->pairs[i].own);
+        Py_DECREF(call->pairs[i].made);
+    }
+    if (call->pairs != call->room) {
+        dls_free(call->pairs);
+    }
+    if (has_failed) {
+        dls_error_restore(error);
+    }
 }
 
 static PyObject *
@@ -161,7 +180,7 @@ call_upgraded(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kw
         result = call_in_full(data, args, n, kwnames, call.pairs + skip,
                               call.count - skip);
     }
-    dls_kernel_call_end(&call);
+    call_end(&call, result == NULL);
     if (room != stack) {
         dls_free(room);
     }
@@ -283,6 +302,11 @@ said_clear(dls_kernel_said *said)
     Py_XDECREF((PyObject *)said->home);
     Py_XDECREF(said->of_results);
     Py_XDECREF(said->names);
+    Py_XDECREF(said->wanted_names);
+    for (Py_ssize_t i = 0; i < said->wanted_count; i++) {
+        dls_wanted_clear(&said->wanted[i]);
+    }
+    dls_free(said->wanted);
 }
 
 /* *options becomes the options of a dict (stolen), the caller's.  0, or -1 with an
@@ -326,11 +350,48 @@ read_number(PyObject *calls, const char *name, uint64_t *number)
     return PyErr_Occurred() == NULL ? 0 : -1;
 }
 
+/* What is accepted of one argument: (dtypes, ndims, host memory alone). */
+static int
+read_one_wanted(dls_state *state, PyObject *triple, dls_wanted *wanted)
+{
+    PyObject *dtypes, *ndims;
+    int host;
+    if (!PyArg_ParseTuple(triple, "OOp", &dtypes, &ndims, &host)
+        || dls_wanted_read(state, dtypes, ndims, wanted) < 0) {
+        return -1;
+    }
+    wanted->request.device_type = host ? 0 : DLSHIM_ANY_DEVICE;
+    return 0;
+}
+
+/* The attribute `wanted` of Calls, a tuple for all arguments that are not named and for
+ * each position; None: any array is accepted. */
+static int
+read_wanted(dls_state *state, PyObject *calls, dls_kernel_said *said)
+{
+    PyObject *list = NULL;
+    int code = read_object(calls, "wanted", &list);
+    Py_ssize_t n = list != NULL ? PyTuple_Size(list) : 0;
+    if (n > 0) {
+        said->wanted = dls_alloc((size_t)n * sizeof *said->wanted);
+        if (said->wanted == NULL) {
+            PyErr_NoMemory();
+            code = -1;
+        }
+    }
+    for (Py_ssize_t i = 0; i < n && code == 0; i++) {
+        code = read_one_wanted(state, PyTuple_GetItem(list, i), &said->wanted[i]);
+        said->wanted_count += code == 0;
+    }
+    Py_XDECREF(list);
+    return code < 0 ? code : read_object(calls, "wanted_names", &said->wanted_names);
+}
+
 /* What Calls says.  0, or -1 with an exception; said_clear ends it in both cases. */
 static int
 said_read(dls_state *state, PyObject *calls, dls_kernel_said *said)
 {
-    uint64_t kind = 0, stay = 0, all_written = 0;
+    uint64_t kind = 0, stay = 0, all_written = 0, positions = 0;
     *said = (dls_kernel_said){0};
     int code = options_of_dict(state, PyObject_GetAttrString(calls, "options"),
                                &said->options);
@@ -344,9 +405,14 @@ said_read(dls_state *state, PyObject *calls, dls_kernel_said *said)
     code = code < 0 ? code : read_object(calls, "home_class", (PyObject **)&said->home);
     code = code < 0 ? code : read_object(calls, "of_results", &said->of_results);
     code = code < 0 ? code : read_object(calls, "written_names", &said->names);
+    code = code < 0 ? code : read_number(calls, "wanted_positions", &positions);
+    code = code < 0 ? code : read_wanted(state, calls, said);
+    said->wanted_positions = (Py_ssize_t)positions;
     said->takes = (dls_kernel_takes)kind;
     said->stay = stay != 0;
     said->all_written = all_written != 0;
+    said->is_checked = said->written != 0 || said->names != NULL
+                       || said->wanted != NULL;
     return code;
 }
 
@@ -370,8 +436,7 @@ kernel_new(dls_state *state, PyObject *function, PyObject *calls, PyObject *dict
     data->as_is = NULL;
     data->in_full = PyObject_GetAttrString(calls, "in_full");
     int code = said_read(state, calls, &data->said);
-    bool short_roads = data->said.options == NULL && data->said.written == 0
-                       && data->said.names == NULL
+    bool short_roads = data->said.options == NULL && !data->said.is_checked
                        && (data->said.takes == DLS_TAKES_PRODUCER
                            || data->said.takes == DLS_TAKES_IMPORTED);
     data->call = short_roads ? call_usual : call_upgraded;
@@ -403,7 +468,34 @@ make_kernel(PyObject *module, PyObject *const *args, Py_ssize_t n)
     return self;
 }
 
+/* _check_wanted((dtypes, ndims, host), x, tensor): refuse x, whose memory the Tensor
+ * describes; without these it only reads the tuple. */
+static PyObject *
+check_wanted(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+    dls_state *state = dls_state_of(module);
+    dls_wanted wanted;
+    if ((n != 1 && n != 3) || !PyTuple_Check(args[0])
+        || (n == 3 && !Py_IS_TYPE(args[2], state->tensor_type))) {
+        return PyErr_Format(PyExc_TypeError,
+                            "_check_wanted takes a tuple, an object and its Tensor");
+    }
+    if (read_one_wanted(state, args[0], &wanted) < 0) {
+        return NULL;
+    }
+    int code = 0;
+    if (n == 3) {
+        const dl_tensor *tensor = &dls_tensor_data(args[2])->tensor;
+        code = dls_wanted_accepts(&wanted.request, tensor, 0)
+                   ? 0
+                   : dls_wanted_refuse(state, args[1], &wanted.request, tensor);
+    }
+    dls_wanted_clear(&wanted);
+    return code == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
 PyMethodDef dls_kernel_functions[] = {
+    {"_check_wanted", DLS_FASTCALL(check_wanted), METH_FASTCALL, NULL},
     {"_kernel", DLS_FASTCALL(make_kernel), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
@@ -424,6 +516,7 @@ traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT((PyObject *)data->said.home);
     Py_VISIT(data->said.of_results);
     Py_VISIT(data->said.names);
+    Py_VISIT(data->said.wanted_names);
     int stop = dls_options_visit(data->said.options, visit, arg);
     return stop != 0 ? stop : dls_options_visit(data->said.look, visit, arg);
 }

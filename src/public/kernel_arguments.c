@@ -1,6 +1,7 @@
 /* What an argument of a kernel becomes: what stands for an array, and for lists and
  * tuples of arrays (K2, K3, K5).  Called by public/kernel.c for each argument that is
- * no plain value.  Hot.  Tests: tests/core/test_kernel.py. */
+ * no plain value.  Hot.
+ * Tests: tests/core/test_kernel.py, tests/core/test_kernel_accepts.py. */
 #include "public/kernel_arguments.h"
 
 #include <string.h>
@@ -166,13 +167,99 @@ copy_options(const dls_kernel_call *call, const dls_options *options,
                            : dls_options_merge(call->data->state, options, NULL, copy);
 }
 
-/* Refuse an argument in which nothing can be written, or not so that it is seen (K5).
- * 0, or -1 with BufferError. */
+/* --- what is checked of an argument ----------------------------------------- */
+
+/* What the memory of an argument is compared with. */
+typedef struct {
+    bool written;                 /* the function writes it (K5) */
+    const dlshim_request *wanted; /* NULL: any array is accepted (K12) */
+} checks;
+
+/* What is accepted of the argument that is looked at now: in `wanted` stands first what
+ * is accepted of those that were not named, then of each position, then of each name
+ * without a position.  0, or -1 with an exception. */
+static inline int
+find_wanted(const dls_kernel_call *call, const dlshim_request **wanted)
+{
+    const dls_kernel_said *said = &call->data->said;
+    Py_ssize_t place = call->at < said->wanted_positions ? call->at + 1 : 0;
+    if (call->named != NULL) {
+        PyObject *found = PyDict_GetItemWithError(said->wanted_names, call->named);
+        place = found != NULL ? PyLong_AsSsize_t(found) : 0;
+        if (found == NULL && PyErr_Occurred() != NULL) {
+            return -1;
+        }
+    }
+    *wanted = &said->wanted[place < said->wanted_count ? place : 0].request;
+    return 0;
+}
+
+/* The checks of the argument that is looked at now.  0, or -1 with an exception. */
+static inline int
+find_checks(const dls_kernel_call *call, checks *of)
+{
+    const dls_kernel_said *said = &call->data->said;
+    *of = (checks){false, NULL};
+    if (said->written != 0 || said->names != NULL) {
+        int written = is_written(call);
+        if (written < 0) {
+            return -1;
+        }
+        of->written = written > 0;
+    }
+    return said->wanted != NULL ? find_wanted(call, &of->wanted) : 0;
+}
+
+/* Refuse an argument in which nothing can be written, or not so that it is seen, or of
+ * which the memory is not accepted.  0, or -1 with an exception. */
+static inline int
+check_memory(const dls_kernel_call *call, PyObject *x, checks of,
+             const dl_tensor *tensor, uint64_t flags)
+{
+    if (of.written && (flags & (DL_FLAG_READ_ONLY | DL_FLAG_IS_COPIED)) != 0) {
+        PyObject *refused = ask_calls(call, "refuse_written", Py_NewRef(x));
+        Py_XDECREF(refused);
+        if (refused == NULL) {
+            return -1;
+        }
+    }
+    if (of.wanted == NULL || dls_wanted_accepts(of.wanted, tensor, 0)) {
+        return 0;
+    }
+    dls_wanted_refuse(call->data->state, x, of.wanted, tensor);
+    return tell_place(call);
+}
+
+/* Does the C table of the type lend a view, which tells dtype and dimensions? */
+static inline bool
+lends_view(const dls_kernel_call *call, const dls_plan *plan, checks of)
+{
+    return !of.written && call->data->said.options == NULL && plan != NULL
+           && plan->table != NULL
+           && plan->table->dltensor_from_py_object_no_sync != NULL;
+}
+
+/* Look at that view.  1: it is accepted; 0: there is none; -1 with an exception. */
 DLS_APART static int
-look_at_written(const dls_kernel_call *call, PyObject *x, dls_plan *plan)
+look_at_view(const dls_kernel_call *call, PyObject *x, const dls_plan *plan, checks of)
+{
+    dl_tensor view;
+    if (plan->table->dltensor_from_py_object_no_sync(x, &view) != 0) {
+        return dls_error_forget();
+    }
+    return check_memory(call, x, of, &view, 0) < 0 ? -1 : 1;
+}
+
+/* Look at the memory of an argument before it goes in.  0, or -1 with an exception. */
+DLS_APART static int
+look_at(const dls_kernel_call *call, PyObject *x, dls_plan *plan, checks of)
 {
     PyObject *tensor = NULL;
     dls_options *options = NULL;
+    int seen = lends_view(call, plan, of) ? look_at_view(call, x, plan, of) : 0;
+    if (seen != 0) {
+        return seen < 0 ? -1 : 0;
+    }
     /* Where the object shows that it is host memory, no stream need be named. */
     bool is_bare = call->data->said.options == NULL && plan != NULL;
     int host = is_bare ? dls_host_is_known(plan, x) : 0;
@@ -185,19 +272,31 @@ look_at_written(const dls_kernel_call *call, PyObject *x, dls_plan *plan)
     if (tensor == NULL) {
         return tell_place(call);
     }
-    uint64_t flags = dls_tensor_data(tensor)->flags;
+    const dls_tensor *data = dls_tensor_data(tensor);
+    int code = check_memory(call, x, of, &data->tensor, data->flags);
     Py_DECREF(tensor);
-    if ((flags & (DL_FLAG_READ_ONLY | DL_FLAG_IS_COPIED)) == 0) {
-        return 0;
+    return code;
+}
+
+/* As look_at, of a Tensor or a capsule that was made for the argument. */
+static int
+look_at_made(const dls_kernel_call *call, PyObject *x, PyObject *made, checks of)
+{
+    bool versioned = call->data->said.takes == DLS_TAKES_CAPSULE_1;
+    if (call->data->said.takes == DLS_TAKES_TENSOR) {
+        const dls_tensor *data = dls_tensor_data(made);
+        return check_memory(call, x, of, &data->tensor, data->flags);
     }
-    PyObject *refused = ask_calls(call, "refuse_written", Py_NewRef(x));
-    Py_XDECREF(refused);
-    return refused != NULL ? 0 : -1;
+    const char *name = versioned ? DL_NAME_VERSIONED : DL_NAME_LEGACY;
+    const void *managed = PyCapsule_GetPointer(made, name);
+    return managed != NULL
+               ? check_memory(call, x, of, dls_managed_tensor(managed, versioned), 0)
+               : -1;
 }
 
 /* What stands for an array; a new reference.  plan: of x, a count that is stolen; NULL:
  * x is an object of ours.  NULL with an exception. */
-static inline PyObject *
+DLS_INLINE PyObject *
 make(const dls_kernel_call *call, PyObject *x, dls_plan *plan)
 {
     dls_state *state = call->data->state;
@@ -205,8 +304,10 @@ make(const dls_kernel_call *call, PyObject *x, dls_plan *plan)
     if (said->takes == DLS_TAKES_PRODUCER && said->options == NULL && plan != NULL) {
         return dls_producer_new_of(state, call->home, x, plan, NULL);
     }
-    if (said->takes == DLS_TAKES_TENSOR && said->options == NULL && plan != NULL) {
-        return dls_tensor_plainly(state, plan, x);
+    if (said->takes == DLS_TAKES_TENSOR && plan != NULL
+        && (said->options == NULL || said->options->idle)) {
+        return said->options == NULL ? dls_tensor_plainly(state, plan, x)
+                                     : dls_tensor_idly(state, plan, x, said->options);
     }
     bool versioned = said->takes == DLS_TAKES_CAPSULE_1;
     if ((versioned || said->takes == DLS_TAKES_CAPSULE) && said->options == NULL
@@ -259,6 +360,21 @@ first_array(dls_kernel_call *call, PyObject *x, PyTypeObject *home)
     }
 }
 
+/* Look at an argument before it goes in.  *of keeps what a capsule shows once it is
+ * made: no flags, which a legacy one cannot tell.  0, or -1 with an exception. */
+DLS_APART static int
+look_before(const dls_kernel_call *call, PyObject *x, dls_plan *plan, checks *of)
+{
+    checks now = *of;
+    *of = (checks){false, NULL};
+    if (call->data->said.takes == DLS_TAKES_CAPSULE
+        || call->data->said.takes == DLS_TAKES_CAPSULE_1) {
+        of->wanted = now.wanted;
+        now.wanted = NULL;
+    }
+    return now.written || now.wanted != NULL ? look_at(call, x, plan, now) : 0;
+}
+
 /* An array goes in.  *passed becomes what the function is given; borrowed.  source: x,
  * or that of a Producer; as_is: its library's own users pass it so; plan: as for make.
  * 1, or -1 with an exception. */
@@ -267,10 +383,12 @@ give_array(dls_kernel_call *call, PyObject *x, PyObject *source, PyTypeObject *h
            bool as_is, dls_plan *plan, PyObject **passed)
 {
     const dls_kernel_said *said = &call->data->said;
+    checks of = {false, NULL};
     first_array(call, source, home);
-    bool any = said->written != 0 || said->names != NULL;
-    int written = any ? is_written(call) : 0;
-    if (written < 0 || (written > 0 && look_at_written(call, x, plan) < 0)) {
+    if (said->is_checked
+        && (find_checks(call, &of) < 0
+            || (said->takes != DLS_TAKES_TENSOR
+                && look_before(call, x, plan, &of) < 0))) {
         dls_plan_drop(plan);
         return -1;
     }
@@ -288,6 +406,9 @@ give_array(dls_kernel_call *call, PyObject *x, PyObject *source, PyTypeObject *h
     }
     else {
         dls_plan_drop(kept);
+    }
+    if (code > 0 && (of.written || of.wanted != NULL)) {
+        return look_at_made(call, x, *passed, of) < 0 ? -1 : 1;
     }
     return code;
 }
@@ -423,13 +544,12 @@ give_container(dls_kernel_call *call, PyObject *x, PyObject **passed)
     }
     for (Py_ssize_t i = 0; i < call->count; i++) {
         if (call->pairs[i].own == x) {
-            *passed = call->pairs[i].made; /* one container at two places stays one */
-            int written = is_written(
-                call); /* ... whose arrays are looked at in Python */
-            if (written == 0) {
+            *passed = call->pairs[i].made;  /* one container at two places stays one */
+            int written = is_written(call); /* whose arrays are looked at in Python */
+            if (written == 0 && call->data->said.wanted == NULL) {
                 return 1;
             }
-            return written > 0 ? 0 : -1;
+            return written >= 0 ? 0 : -1;
         }
     }
     PyObject *items = contents(x), *made = NULL;

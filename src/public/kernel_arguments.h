@@ -8,6 +8,7 @@
 #include "core/lock.h"
 #include "python/state.h"
 #include "request/options.h"
+#include "request/wanted.h"
 #include "types/plan.h"
 
 typedef PyObject *(*dls_vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
@@ -33,6 +34,12 @@ typedef struct {
     bool all_written;     /* writes=True */
     uint64_t written;     /* bit i: the function writes argument i */
     PyObject *names;      /* ... and keyword arguments of these names; strong, a set */
+    bool is_checked;    /* memory is looked at: it is written, or not all is accepted */
+    dls_wanted *wanted; /* what is accepted of each argument; owned, NULL: any array */
+    Py_ssize_t wanted_count;
+    Py_ssize_t wanted_positions; /* so many arguments are named by position */
+    PyObject *wanted_names;      /* place in `wanted` by the name of a keyword argument;
+                                  * strong, a dict */
 } dls_kernel_said;
 
 typedef struct {
@@ -78,18 +85,6 @@ typedef struct {
     dls_kernel_pair *pairs; /* `room`, or memory of the call's own */
     Py_ssize_t count, size;
 } dls_kernel_call;
-
-static inline void
-dls_kernel_call_end(dls_kernel_call *call)
-{
-    for (Py_ssize_t i = 0; i < call->count; i++) {
-        Py_DECREF(call->pairs[i].own);
-        Py_DECREF(call->pairs[i].made);
-    }
-    if (call->pairs != call->room) {
-        dls_free(call->pairs);
-    }
-}
 
 /* What is of none of these types is looked at. */
 static inline bool

@@ -398,7 +398,7 @@ static PyObject *
 tensor_copy(PyObject *self, PyObject *DLS_UNUSED(memo))
 {
     dls_state *state = dls_tensor_data(self)->state;
-    return dls_export_tensor(state, state->tensor_plan, self, NULL, 1);
+    return dls_export_tensor(state, state->tensor_plan, self, NULL, NULL, 1);
 }
 
 static PyMethodDef methods[] = {

@@ -545,9 +545,19 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
     return rows[option].parse(state, &rows[option], value, options);
 }
 
+static bool
+is_one_of(PyObject *name, const char *const *others)
+{
+    while (*others != NULL && PyUnicode_CompareWithASCIIString(name, *others) != 0) {
+        others++;
+    }
+    return *others != NULL;
+}
+
 int
 dls_options_parse(dls_state *state, const char *function, PyObject *names,
-                  PyObject *const *values, const char *other, dls_options **result)
+                  PyObject *const *values, const char *const *others,
+                  dls_options **result)
 {
     Py_ssize_t n = names != NULL ? PyTuple_Size(names) : 0;
     *result = NULL;
@@ -558,7 +568,7 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
     int code = 0;
     for (Py_ssize_t i = 0; i < n && code == 0; i++) {
         PyObject *name = PyTuple_GetItem(names, i);
-        if (other == NULL || PyUnicode_CompareWithASCIIString(name, other) != 0) {
+        if (others == NULL || !is_one_of(name, others)) {
             code = parse_keyword(state, function, name, values[i], &parsed);
         }
     }

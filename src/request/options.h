@@ -56,12 +56,14 @@ dls_option_given(const dls_options *options, dls_option option)
     return options != NULL && (options->given >> option & 1);
 }
 
-/* Parse the keywords names[i] (a tuple, or NULL) with values[i], but not the keyword
- * `other` (NULL: none), which is no option.  *result is a new dls_options, the
- * caller's, or NULL when nothing was given.  0, or -1 with TypeError, ValueError or
- * MemoryError, and *result is NULL.  `function` is named in messages. */
+/* Parse the keywords names[i] (a tuple, or NULL) with values[i], but not the keywords
+ * `others` (NULL: none; else NULL behind the last), which are no options.  *result is a
+ * new dls_options, the caller's, or NULL when nothing was given.  0, or -1 with
+ * TypeError, ValueError or MemoryError, and *result is NULL.  `function` is named in
+ * messages. */
 int dls_options_parse(dls_state *state, const char *function, PyObject *names,
-                      PyObject *const *values, const char *other, dls_options **result);
+                      PyObject *const *values, const char *const *others,
+                      dls_options **result);
 
 /* *result is a new copy of `inner` in which every option that `outer` gives replaces
  * the inner one; either may be NULL.  NULL when both give nothing.  0, or -1 with
