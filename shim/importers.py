@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from ._core import Producer, Tensor, to_capsule
+from ._core import Producer, Tensor, from_dlpack, to_capsule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,11 +59,35 @@ def numpy_array(tensor: Tensor) -> Any:
     return tensor.numpy()
 
 
+def polars_series(tensor: Tensor) -> Any:
+    """``polars.Series`` over the same memory, if that lies in rows; what is no column stays itself.
+
+    Arrow packs booleans, so these are copied.  Polars panics where a row has no elements.
+    """
+    if not _may_be_column(tensor) or 0 in tensor.shape[1:] or tensor.dtype.kind in "cV":
+        return tensor
+    rows = from_dlpack(tensor, order="C")
+    return sys.modules["polars"].Series(rows.numpy() if rows.dtype == "bool" else rows)
+
+
+def pandas_series(tensor: Tensor) -> Any:
+    """``pandas.Series``, over the same memory; what is no column of NumPy's stays itself."""
+    if not _may_be_column(tensor) or tensor.ndim > 1 or tensor.dtype.kind == "V":
+        return tensor
+    return sys.modules["pandas"].Series(tensor.numpy(), copy=False)
+
+
+def _may_be_column(tensor: Tensor) -> bool:
+    return tensor.ndim > 0 and tensor.device[0] == 1
+
+
 #: By the package of the class.
 LIBRARIES: dict[str, Importer] = {
     "jax": jax_array,
     "jaxlib": jax_array,
     "paddle": paddle_tensor,
+    "pandas": pandas_series,
+    "polars": polars_series,
     "tensorflow": tensorflow_tensor,
 }
 

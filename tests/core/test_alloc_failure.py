@@ -173,6 +173,9 @@ def chain(length):
     return x
 
 
+TAKES_FLOATS = dlshim.kernel(
+    lambda *x, **named: None, takes="tensor", dtypes={0: ("int8", "float32"), "order": "float32"}
+)
 STEPS = {
     "calls in calls": lambda: chain(20).__dlpack__(),
     "calls in calls, by dlshim": lambda: dlshim.from_dlpack(Link(chain(20))),
@@ -182,6 +185,12 @@ STEPS = {
     "producer's copy": lambda: dlshim.upgrade(CopiesAlways()).__dlpack__(),
     "from_dlpack": lambda: dlshim.from_dlpack(P1()),
     "options": lambda: dlshim.upgrade(P1(), readonly=True, order="C"),
+    "what is accepted": lambda: dlshim.from_dlpack(
+        P2(), dtypes=("int8", "float32"), ndims=2, writable=True, order="C"
+    ),
+    "options that change nothing": lambda: dlshim.from_dlpack(P2(), order="C", align=1),
+    "a kernel": lambda: dlshim.kernel(len, dtypes={0: ("int8", "float32")}),
+    "a call": lambda: TAKES_FLOATS(P2(), order=[P2()]),
     "buffer": lambda: dlshim.from_dlpack(bytearray(3)),
     "raw": lambda: raw(lambda capsule: dlshim.upgrade(capsule).__dlpack__()),
     "raw to tensor": lambda: raw(lambda capsule: dlshim.from_dlpack(capsule).__dlpack__(), (1, 0)),

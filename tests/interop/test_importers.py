@@ -74,6 +74,62 @@ def test_the_library_makes_its_own_array(library):
     assert child.returncode == 0, child.stderr[-2000:]
 
 
+def column(library):
+    module = pytest.importorskip(library, reason=f"{library} is not in this environment")
+    return module.Series([1, 2, 3])
+
+
+COLUMNS = pytest.mark.parametrize("library", ["polars", "pandas"])
+
+
+@COLUMNS
+def test_results_come_home_to_a_column(library):
+    """Of a function in Python, in containers, and where a type and not an argument says so."""
+    mine, made = column(library), np.arange(3.0)
+    series = type(mine)
+    results = [made, (dlshim.from_dlpack(made),), {"k": made[::-1]}, made > 0, made[:0], 3]
+    for _ in range(2):
+        a, (b,), keyed, booleans, empty, number = dlshim.kernel(lambda x: results)(mine)
+        assert {type(x) for x in (a, b, keyed["k"], booleans, empty)} == {series} and number == 3
+        assert a.to_list() == b.to_list() == [0, 1, 2] and keyed["k"].to_list() == [2, 1, 0]
+        assert booleans.to_list() == [False, True, True] and empty.to_list() == []
+        assert np.shares_memory(a.to_numpy(), made)
+    assert dlshim.kernel(lambda x: x)(mine) is mine
+    for takes in (None, "tensor"):
+        kernel = dlshim.kernel(lambda x: made, takes=takes, returns=series)
+        assert type(kernel(made)) is series
+    assert type(dlshim.kernel(lambda x: x * 2, takes="numpy")(mine)) is series
+    assert type(dlshim.kernel(lambda x: x, takes=library, returns=None)(made)) is series
+
+
+@COLUMNS
+def test_what_is_no_column_stays_a_tensor(library):
+    """Numbers without axes, and dtypes that the library has not."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not in this environment")
+    mine = column(library)
+    results = [np.ones(()), np.ones(2, ml_dtypes.bfloat16), np.ones((2, 0))]
+    results += [np.ones(2, "c8")] if library == "polars" else [np.ones((2, 3))]
+    made = dlshim.kernel(lambda x: results)(mine)
+    assert [type(x) for x in made] == [dlshim.Tensor] * 4
+    assert [x.shape for x in made] == [x.shape for x in results]
+
+
+def test_rows_come_home_to_polars():
+    mine, made = column("polars"), np.arange(6.0).reshape(2, 3)
+    for x in (made, made[:, ::-1], np.asfortranarray(made)):
+        rows = dlshim.kernel(lambda _, x=x: x)(mine)
+        assert type(rows) is type(mine) and rows.to_list() == x.tolist()
+
+
+@COLUMNS
+def test_outputs_of_compiled_functions_come_home_to_a_column(library):
+    tvm_ffi = pytest.importorskip("tvm_ffi", reason="tvm_ffi is not in this environment")
+    mine, echo = column(library), tvm_ffi.get_global_func("testing.echo")
+    for x in (mine, mine):
+        for made in (dlshim.kernel(echo)(x), echo(dlshim.upgrade(x))):
+            assert type(made) is type(mine) and made.to_list() == [1, 2, 3]
+
+
 #: An operation on each kind of memory, in a process of its own: TensorFlow ends it where it finds
 #: memory that is not aligned to 64 bytes.
 UNALIGNED = """
