@@ -76,24 +76,14 @@ dls_device_from_pair(dls_state *state, PyObject *pair, bool strict, dl_device *d
     return got > 0 && device->device_type > 0;
 }
 
-/* Is it the 1 of a host's device: an int, or an enum of ints as JAX's?  The value of
- * such an object never changes, so an enum's is known by its address from then on, if
- * others hold it too. */
+/* Is it the 1 of a host's device: an int, or an enum of ints as JAX's? */
 static bool
-is_host_type(dls_state *state, PyObject *type)
+is_host_type(const dls_state *state, PyObject *type)
 {
     int overflow;
-    if (type == state->one || type == state->memo.host_type) {
-        return true;
-    }
-    if (!PyLong_Check(type)
-        || PyLong_AsLongAndOverflow(type, &overflow) != (long)dl_kDLCPU) {
-        return false;
-    }
-    if (!dls_is_unshared(type)) {
-        dls_memo_set_host_type(&state->memo, type);
-    }
-    return true;
+    return type == state->one
+           || (PyLong_Check(type)
+               && PyLong_AsLongAndOverflow(type, &overflow) == (long)dl_kDLCPU);
 }
 
 /* Is it a tuple (1, 0)?  Nearly all producers answer so.  One that others hold too is a

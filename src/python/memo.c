@@ -169,19 +169,10 @@ dls_memo_set_host(dls_memo *memo, PyObject *pair)
     Py_XDECREF(before);
 }
 
-void
-dls_memo_set_host_type(dls_memo *memo, PyObject *type)
-{
-    assert(PyLong_Check(type));
-    DLS_SWAP(PyObject *, before, memo->host_type, Py_NewRef(type));
-    Py_XDECREF(before);
-}
-
 int
 dls_memo_visit(const dls_memo *memo, visitproc visit, void *arg)
 {
     Py_VISIT(memo->host);
-    Py_VISIT(memo->host_type);
     return visit_tuples(memo, visit, arg);
 }
 
@@ -189,8 +180,6 @@ void
 dls_memo_clear(dls_memo *memo)
 {
     DLS_SWAP(PyObject *, pair, memo->host, NULL);
-    DLS_SWAP(PyObject *, type, memo->host_type, NULL);
     Py_XDECREF(pair);
-    Py_XDECREF(type);
     clear_tuples(memo);
 }

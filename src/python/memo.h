@@ -53,8 +53,6 @@ typedef struct {
 #endif
     /* A producer's own constant (1, 0): most give the same one. */
     DLS_ATOMIC(PyObject *) host;
-    /* An enum's 1, of which others make new pairs. */
-    DLS_ATOMIC(PyObject *) host_type;
     dls_memo_place keywords[DLS_SEEN_KEYWORDS];
 } dls_memo;
 
@@ -118,8 +116,6 @@ bool dls_memo_wants_keywords(void);
 void dls_memo_set_version(dls_memo *memo, PyObject *value, bool versioned);
 /* Remember the pair (1, 0) of a producer. */
 void dls_memo_set_host(dls_memo *memo, PyObject *pair);
-/* Remember an object of a subclass of int that is 1. */
-void dls_memo_set_host_type(dls_memo *memo, PyObject *type);
 /* Remember seen->kwnames (borrowed), and where the keywords stand in it. */
 void dls_memo_set_keywords(dls_memo *memo, const dls_seen_keywords *seen);
 
