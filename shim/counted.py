@@ -68,7 +68,8 @@ COUNTED = (
     Counted(
         "arrays that never change for functions that write: nanobind's plain `ndarray` parameters",
         "from nanobind 2.10 on; `nb::ro` and `const` take them. The types are known (JAX before "
-        "0.12, TensorFlow), and their memory is marked, which the libraries themselves do not say",
+        "0.12, TensorFlow, MLX), and their memory is marked, which the libraries themselves do not "
+        "say",
         "`readonly=False` where the function does not write",
         "T8",
         (WRITES,),

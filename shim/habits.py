@@ -155,8 +155,9 @@ LIBRARIES: tuple[tuple[str, str, str, str], ...] = (
     ("vali", "python_vali", "SurfacePlane", "IGNORES_STREAM DOES_NOT_OWN"),
     ("jax.ffi", "jaxlib", "Buffer", "IGNORES_STREAM"),
     ("warp", "warp", "array", "OWNS"),
-    # Evaluates the array and waits for that (mlx/array.cpp, array::eval).
-    ("mlx", "mlx", "array", "OWNS WAITS"),
+    # Evaluates the array and waits for that (mlx/array.cpp, array::eval).  It computes later: what
+    # is written to an array changes what was computed of it before, and is not evaluated yet.
+    ("mlx", "mlx", "array", "OWNS WAITS IMMUTABLE"),
     # -1 is a TypeError to it, as a negative number is to any unsigned parameter of nanobind.
     # Slices with gaps are exported as if they had none (26.7); it forgets the byte offset of what
     # it takes.

@@ -13,14 +13,29 @@ from .arrays import (
     loaded,
     shown,
 )
-from .rows import BF16, COPIES, LEGACY_FIRST, PLAIN, Known, Library, Source, also, spans
+from .rows import (
+    BF16,
+    COPIES,
+    LEGACY_FIRST,
+    PLAIN,
+    Known,
+    Library,
+    Source,
+    also,
+    spans,
+    unsaid_immutable,
+)
 
 LIBRARY = Library("mlx", "mlx.core", ("mlx",), "MLX")
 
 SOURCES = (
-    Source("mlx", "mlx", (0, 14), (0, 32), frozenset(), versioned=False, sound=False),
-    Source("mlx", "mlx", (0, 32), (0, 33), versioned=False, sound=False),
+    Source(
+        "mlx", "mlx", (0, 14), (0, 32), frozenset(), versioned=False, sound=False, immutable=True
+    ),
+    Source("mlx", "mlx", (0, 32), (0, 33), versioned=False, sound=False, immutable=True),
 )
+
+FAULTS = (unsaid_immutable("mlx", (0, 14), source="habits.py"),)
 
 _MLX = spans(
     (0, 33),

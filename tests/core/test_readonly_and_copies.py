@@ -630,6 +630,17 @@ def test_T8_arrays_of_drjit_are_values():
         assert imported.view.element_zero == x.element_zero
 
 
+def test_T8_arrays_of_mlx_never_change():
+    """MLX computes later: what was written would change results that are not there yet."""
+    x = producers.masquerade(P1, "array", "mlx.core")()
+    with versioned(dlshim.upgrade(x)) as imported:
+        assert imported.view.flags == READ_ONLY
+    with bare(dlshim.upgrade(x)) as imported:
+        assert imported.view.element_zero == x.element_zero, "bare it works without a word"
+    with versioned(dlshim.upgrade(x, readonly="copy")) as imported:
+        assert imported.view.flags == 2 and imported.view.element_zero != x.element_zero
+
+
 @pytest.mark.parametrize("cls", [P1, P1b, P2])
 def test_T8_a_tensor_remembers_that_the_user_said_read_only(cls):
     """Its source cannot say it, but the user did: as with `upgrade`, it is not dropped."""
