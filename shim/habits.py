@@ -72,6 +72,7 @@ ASKERS = {
     "HEEDS_NOT": "is told READ_ONLY, and lets its user write all the same (T8)",
     "DROPS_STREAM": "does not wait for the stream that a CUDA array interface names (S20)",
     "LOSES_SCALARS": "takes an array without dimensions for one without elements (N9)",
+    "WANTS_ELEMENTS": "ends in a panic over a column whose rows have no elements (N9)",
 }
 
 #: Layouts that such code takes, by the numbers of ``DLS_LAYOUT_*`` (``src/core/tensor.h``).
@@ -325,6 +326,9 @@ PACKAGES: tuple[tuple[str, str, str, str, tuple[tuple[int, int], str] | None], .
     ("jax", "", "COMPACT", "COMPACT", ((0, 8), "ROW_MAJOR")),
     # nanoarrow.c_buffer: the product of no extents is 0 to it.
     ("nanoarrow", "LOSES_SCALARS", "ANY", "ANY", None),
+    # polars.Series, from Arrow's lists of fixed size: "the offset of the new Buffer cannot exceed
+    # the existing length", a PanicException, which is no Exception.
+    ("polars", "WANTS_ELEMENTS", "ANY", "ANY", None),
 )
 # fmt: on
 

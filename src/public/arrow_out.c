@@ -18,6 +18,7 @@
 #include "core/tensor.h"
 #include "exchange/objects.h"
 #include "python/errors.h"
+#include "types/library.h"
 
 #define LIST "+w:"  /* a list of fixed size; the number of items follows */
 #define ITEM "item" /* the name that Arrow's libraries give to the items of a list */
@@ -258,22 +259,22 @@ refuse_dtype(PyObject *self, const dls_tensor *data)
         return dls_refuse(
             data->state, DLS_EBUFFER, self,
             data->tensor.ndim == 1
-                ? "Arrow packs booleans into bits; pass t.numpy(), which is copied, or "
-                  "dlshim.from_dlpack(t, reinterpret=\"uint%d\")"
-                : "Arrow packs booleans into bits; pass dlshim.from_dlpack(t, "
+                ? "Arrow packs booleans into bits; pass x.numpy(), which is copied, or "
+                  "dlshim.from_dlpack(x, reinterpret=\"uint%d\")"
+                : "Arrow packs booleans into bits; pass dlshim.from_dlpack(x, "
                   "reinterpret=\"uint%d\")",
             bits);
     }
     if (dtype.code == dl_kDLComplex && dls_dtype_format(dtype) != NULL) {
         return dls_refuse(data->state, DLS_EBUFFER, self,
-                          "Arrow has no %s; pass dlshim.from_dlpack(t.numpy().real, "
+                          "Arrow has no %s; pass dlshim.from_dlpack(x.numpy().real, "
                           "order=\"C\"), and .imag in the same way",
                           name);
     }
     if (has_bits) {
         return dls_refuse(data->state, DLS_EBUFFER, self,
                           "Arrow has no %s; convert it to float32 or another dtype of "
-                          "Arrow, or pass its bits, dlshim.from_dlpack(t, "
+                          "Arrow, or pass its bits, dlshim.from_dlpack(x, "
                           "reinterpret=\"uint%d\")",
                           name, bits);
     }
@@ -289,17 +290,17 @@ wrong_shape(const dl_tensor *t)
 {
     if (t->ndim == 0) {
         return "it has no axes, and a column has one; pass "
-               "dlshim.from_dlpack(t.numpy().reshape(1))";
+               "dlshim.from_dlpack(x.numpy().reshape(1))";
     }
     if (!dls_layout_is_contiguous(t->ndim, t->shape, t->strides)) {
-        return "it is not C-contiguous, and a column is; pass dlshim.from_dlpack(t, "
+        return "it is not C-contiguous, and a column is; pass dlshim.from_dlpack(x, "
                "order=\"C\")";
     }
     int64_t length = t->shape[0];
     for (int32_t i = 1; i < t->ndim; i++) {
         if (t->shape[i] > INT32_MAX) {
             return "a list of Arrow has at most 2147483647 items; pass "
-                   "dlshim.from_dlpack(t.numpy().reshape(-1))";
+                   "dlshim.from_dlpack(x.numpy().reshape(-1))";
         }
         if (!dls_mul(length, t->shape[i], &length)) {
             return "the number of its lists overflows 64 bits";
@@ -308,19 +309,43 @@ wrong_shape(const dl_tensor *t)
     return NULL;
 }
 
+/* Rows without elements, for a library that ends in a panic over them: no except clause
+ * catches it. */
+static int
+refuse_empty_rows(PyObject *self, const dls_tensor *data)
+{
+    const dl_tensor *t = &data->tensor;
+    bool empty = false;
+    for (int32_t i = 1; i < t->ndim; i++) {
+        empty = empty || t->shape[i] == 0;
+    }
+    const char *package = empty && t->shape[0] != 0
+                              ? dls_library_asked_within(data->state,
+                                                         DLS_ASKER_WANTS_ELEMENTS)
+                              : NULL;
+    return package == NULL
+               ? 0
+               : dls_refuse(
+                     data->state, DLS_EBUFFER, self,
+                     "its rows have no elements, and %s ends in a panic over such "
+                     "a column; pass dlshim.from_dlpack(x.numpy().reshape(-1))",
+                     package);
+}
+
 /* 0 if the Tensor is a column, else -1 with BufferError. */
 static int
 refuse_column(PyObject *self, const dls_tensor *data)
 {
     const char *why = wrong_shape(&data->tensor);
     if (!dls_device_is_host(data->tensor.device.device_type)) {
-        why = "its memory is not on the host; pass dlshim.from_dlpack(t, "
+        why = "its memory is not on the host; pass dlshim.from_dlpack(x, "
               "device=\"cpu\")";
     }
     if (why != NULL) {
         return dls_refuse(data->state, DLS_EBUFFER, self, "%s", why);
     }
-    return dls_dtype_arrow(data->tensor.dtype) == NULL ? refuse_dtype(self, data) : 0;
+    return dls_dtype_arrow(data->tensor.dtype) == NULL ? refuse_dtype(self, data)
+                                                       : refuse_empty_rows(self, data);
 }
 
 /* --- what the consumer would like --------------------------------------------------

@@ -52,12 +52,12 @@ refusal(const dls_tensor *self, int flags, const char *format)
     const dl_tensor *t = &self->tensor;
     bool c = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
     if (!dls_device_is_host(t->device.device_type)) {
-        return "its memory is not on the host; pass dlshim.from_dlpack(t, "
+        return "its memory is not on the host; pass dlshim.from_dlpack(x, "
                "device=\"cpu\")";
     }
     if (format == NULL) {
         return "its dtype has no format in the buffer protocol; name one of the same "
-               "width, dlshim.from_dlpack(t, reinterpret=...)";
+               "width, dlshim.from_dlpack(x, reinterpret=...)";
     }
     if (!fits_a_buffer(self)) {
         return "it is larger than a buffer can be in a process of 32 bits; pass a part";
@@ -70,11 +70,11 @@ refusal(const dls_tensor *self, int flags, const char *format)
     if ((needs_c && !c) || (ASKS(flags, F_CONTIGUOUS) && !f)
         || (ASKS(flags, ANY_CONTIGUOUS) && !c && !f)) {
         return "it is not contiguous in the way that was asked for; pass "
-               "dlshim.from_dlpack(t, order=\"C\"), or t.tobytes()";
+               "dlshim.from_dlpack(x, order=\"C\"), or x.tobytes()";
     }
     if (!ASKS(flags, DLS_BUF_ND) || !ASKS(flags, DLS_BUF_FORMAT)) {
         return "a buffer without shape and format was asked for, which would lose the "
-               "dtype; pass memoryview(t).cast(\"B\") for the raw bytes";
+               "dtype; pass memoryview(x).cast(\"B\") for the raw bytes";
     }
     return NULL;
 }

@@ -56,6 +56,7 @@
 #define DLS_ASKER_HEEDS_NOT 2
 #define DLS_ASKER_DROPS_STREAM 4
 #define DLS_ASKER_LOSES_SCALARS 8
+#define DLS_ASKER_WANTS_ELEMENTS 16
 
 /* The words of CALLS, in their order: where they stand in the tuple that a plan keeps.
  * Its first member is the name of the row, or None. */

@@ -417,31 +417,31 @@ def test_what_is_no_column_is_refused_with_a_cure(name):
 
 #: By a case above: what its message names, typed in, and the values of the column.
 CURES = {
-    "strides": [('dlshim.from_dlpack(t, order="C")', [0, 2, 4, 1, 3, 5])],
-    "negative": [('dlshim.from_dlpack(t, order="C")', [2, 1, 0])],
-    "broadcast": [('dlshim.from_dlpack(t, order="C")', [0, 1, 0, 1, 0, 1])],
-    "no axes": [("dlshim.from_dlpack(t.numpy().reshape(1))", [0])],
-    "bool": [('dlshim.from_dlpack(t, reinterpret="uint8")', [0, 1, 1])],
+    "strides": [('dlshim.from_dlpack(x, order="C")', [0, 2, 4, 1, 3, 5])],
+    "negative": [('dlshim.from_dlpack(x, order="C")', [2, 1, 0])],
+    "broadcast": [('dlshim.from_dlpack(x, order="C")', [0, 1, 0, 1, 0, 1])],
+    "no axes": [("dlshim.from_dlpack(x.numpy().reshape(1))", [0])],
+    "bool": [('dlshim.from_dlpack(x, reinterpret="uint8")', [0, 1, 1])],
     "complex64": [
-        ('dlshim.from_dlpack(t.numpy().real, order="C")', [0, 1, 2]),
-        ('dlshim.from_dlpack(t.numpy().imag, order="C")', [0, 0, 0]),
+        ('dlshim.from_dlpack(x.numpy().real, order="C")', [0, 1, 2]),
+        ('dlshim.from_dlpack(x.numpy().imag, order="C")', [0, 0, 0]),
     ],
-    "bfloat16": [('dlshim.from_dlpack(t, reinterpret="uint16")', [0, 1, 2])],
-    "lanes": [('dlshim.from_dlpack(t, reinterpret="uint64")', None)],
-    "long lists": [("dlshim.from_dlpack(t.numpy().reshape(-1))", [])],
+    "bfloat16": [('dlshim.from_dlpack(x, reinterpret="uint16")', [0, 1, 2])],
+    "lanes": [('dlshim.from_dlpack(x, reinterpret="uint64")', None)],
+    "long lists": [("dlshim.from_dlpack(x.numpy().reshape(-1))", [])],
 }
 
 
 @pytest.mark.parametrize("name", CURES)
 def test_the_cures_give_the_values(np, name):
-    t = REFUSED[name][0]()
+    x = REFUSED[name][0]()
     with pytest.raises(BufferError) as error:
-        t.__arrow_c_array__()
+        x.__arrow_c_array__()
     for typed, values in CURES[name]:
         named = typed.replace(".imag, order", ".real, order")
         assert named in str(error.value) and (".imag" in str(error.value) or named == typed)
         column = Column(eval(typed))
-        assert column.lengths[-1] == t.size
+        assert column.lengths[-1] == x.size
         assert values is None or column.values() == values
         column.release()
 
@@ -451,7 +451,24 @@ def test_booleans_of_several_axes_are_not_sent_by_numpy():
     for shape, named in (((3,), True), ((2, 2), False)):
         with pytest.raises(BufferError, match='reinterpret="uint8"') as raised:
             tensor(shape, dtype="bool").__arrow_c_array__()
-        assert ("t.numpy()" in str(raised.value)) is named
+        assert ("x.numpy()" in str(raised.value)) is named
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (2, 0, 3), (2, 3, 0)])
+def test_N9_polars_gets_no_rows_without_elements(np, shape):
+    """It ends in a PanicException, which is no Exception; others take them."""
+    x = tensor(shape)
+    space = {"__name__": "polars._utils.construction.series"}
+    exec("def ask(x):\n    return x.__arrow_c_array__()\n", space)
+    with pytest.raises(BufferError, match="its rows have no elements, and polars ends") as error:
+        space["ask"](x)
+    typed = "dlshim.from_dlpack(x.numpy().reshape(-1))"
+    assert typed in str(error.value)
+    for each in (eval(typed), tensor((0, 3))):
+        assert len(space["ask"](each)) == 2
+    column = Column(x)
+    assert column.lengths[-1] == 0
+    column.release()
 
 
 def test_what_numpy_makes_of_booleans_and_of_ml_dtypes(np):

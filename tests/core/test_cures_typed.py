@@ -166,7 +166,7 @@ CASES = {
         "memoryview(dlshim.from_dlpack(x))",
         "no format in the buffer protocol",
         {
-            "dlshim.from_dlpack(t, reinterpret=...)": (
+            "dlshim.from_dlpack(x, reinterpret=...)": (
                 'memoryview(dlshim.from_dlpack(dlshim.from_dlpack(x), reinterpret="uint16"))',
                 SIX[:3],
             )

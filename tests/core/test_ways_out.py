@@ -245,10 +245,10 @@ def test_the_cure_for_who_wants_bare_bytes_works():
     image = dlshim.from_dlpack(P2((2, 3), "uint8"))
     for t in (row, image):
         for want in (hashlib.sha256, zlib.crc32, io.BytesIO().write):
-            with pytest.raises(BufferError, match=r'pass memoryview\(t\)\.cast\("B"\)'):
+            with pytest.raises(BufferError, match=r'pass memoryview\(x\)\.cast\("B"\)'):
                 want(t)
             want(memoryview(t).cast("B"))
-    with pytest.raises(BufferError, match=r'order="C"\), or t\.tobytes\(\)$'):
+    with pytest.raises(BufferError, match=r'order="C"\), or x\.tobytes\(\)$'):
         hashlib.sha256(column)
     with pytest.raises(TypeError):  # io says it in words of its own
         io.BytesIO(b"123456").readinto(image)

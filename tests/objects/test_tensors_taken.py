@@ -364,7 +364,7 @@ def test_the_cures_of_what_is_no_column() -> None:
     pa, pl = library("pyarrow"), library("polars")
     flags = dlshim.from_dlpack(np.array([True, False]))
     for take in (pa.array, pl.Series):
-        with pytest.raises(BufferError, match=r"pass t\.numpy\(\)"):
+        with pytest.raises(BufferError, match=r"pass x\.numpy\(\)"):
             take(flags)
         assert plain(take(flags.numpy())) == [True, False]
         steps = dlshim.from_dlpack(np.arange(6)[::2])
@@ -372,9 +372,19 @@ def test_the_cures_of_what_is_no_column() -> None:
             take(steps)
         assert plain(take(dlshim.from_dlpack(steps, order="C"))) == [0, 2, 4]
         t = dlshim.from_dlpack(np.array([1 + 2j]))
-        with pytest.raises(BufferError, match=r"t\.numpy\(\)\.real"):
+        with pytest.raises(BufferError, match=r"x\.numpy\(\)\.real"):
             take(t)
         assert plain(take(dlshim.from_dlpack(t.numpy().real, order="C"))) == [1]
+
+
+def test_rows_without_elements_are_no_column_of_polars() -> None:
+    pa, pl = library("pyarrow"), library("polars")
+    x = dlshim.from_dlpack(np.zeros((3, 0)))
+    with pytest.raises(BufferError, match="its rows have no elements, and polars ends in a panic"):
+        pl.Series(x)
+    assert pl.Series(dlshim.from_dlpack(x.numpy().reshape(-1))).to_list() == []
+    assert pa.array(x).to_pylist() == [[], [], []]
+    assert pl.Series(dlshim.from_dlpack(np.zeros((0, 3)))).shape == (0,)
 
 
 def test_another_type_is_asked_for_afterwards() -> None:

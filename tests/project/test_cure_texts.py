@@ -30,6 +30,7 @@ NUMPYS = "tests/core/test_cures.py::test_the_cures_of_numpy_and_ctypes_arrays_wo
 KINDS = "tests/core/test_cures.py::test_the_cures_of_numpys_other_kinds_work"
 BYTES = "tests/core/test_ways_out.py::test_the_cure_for_who_wants_bare_bytes_works"
 COLUMN = "tests/core/test_arrow_out.py::test_the_cures_give_the_values"
+ROWS = "tests/core/test_arrow_out.py::test_N9_polars_gets_no_rows_without_elements"
 HEADER = "tests/core/test_c_interface.py::test_the_cure_that_is_named_works"
 OBJECTS = "tests/objects/test_cures_applied.py::test_the_cures_of_refusals_work"
 STRIDES = "tests/core/test_consumers.py::test_N9_who_ignores_strides_gets_row_major_memory_only"
@@ -115,6 +116,7 @@ CURED: dict[str, str] = {
     "Arrow has no": COLUMN,
     "it has no axes, and a column has one": COLUMN,
     "it is not C-contiguous, and a column is": COLUMN,
+    "its rows have no elements, and text ends in a panic": ROWS,
     "a list of Arrow has at most": COLUMN,
     "its decimals are integers and a scale": COLUMNS,
     "its booleans may be any byte": COLUMNS,
