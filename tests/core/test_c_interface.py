@@ -21,6 +21,7 @@ from doubles import capsules as caps
 from doubles import extension, gil
 from doubles.asking import live, versioned
 from doubles.cuda_interface import CudaOnly
+from doubles.older import InterfaceOnly
 from doubles.producers import (
     P1,
     P2,
@@ -366,6 +367,27 @@ def test_what_is_written_reaches_the_object(ext):
         with pytest.raises(dlshim.CopyRequiredError):
             ext.take(dlshim.upgrade(x, **options), contiguous=1, writable=1)
     assert values(ext.take(x, contiguous=1, writable=1, copy=ALWAYS)) == x.values()
+
+
+def test_N9_row_major_memory_is_in_the_byte_order_of_the_machine(ext):
+    """A request for it may copy what DLPack cannot describe; one without it names the cure."""
+    x = InterfaceOnly((3,), "int32")
+    x.changes["typestr"] = ">i4" if sys.byteorder == "little" else "<i4"
+    taken = caps.take(ext.take(x, contiguous=1))
+    assert taken.values() == [0, 1 << 24, 2 << 24] and taken.flags & IS_COPIED
+    taken.release()
+    assert values(ext.take(x, copy=ALWAYS)) == [0, 1 << 24, 2 << 24]
+    for request, keep in (({"writable": 1}, "keep and "), ({"copy": NEVER}, "")):
+        with pytest.raises(dlshim.CopyRequiredError) as raised:
+            ext.take(x, contiguous=1, name="out", **request)
+        assert str(raised.value) == (
+            "out: a copy is needed (its byte order is not the machine's), and is not made "
+            f"unasked; {keep}pass dlshim.from_dlpack(x, copy=True)"
+        )
+        ext.take(dlshim.from_dlpack(x, copy=True), contiguous=1, **request)
+    with pytest.raises(BufferError, match=r'order="C".*\(dlshim.upgrade\(x\) takes such options\)'):
+        ext.take(x)
+    assert values(ext.take(dlshim.upgrade(x, order="C"))) == [0, 1 << 24, 2 << 24]
 
 
 @pytest.mark.parametrize("copy", [IF_NEEDED, NEVER])

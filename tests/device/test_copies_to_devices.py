@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes as C
 import gc
 import itertools
+import struct
+import sys
 import threading
 from typing import Any
 
@@ -25,6 +27,7 @@ from doubles import device as fake
 from doubles import streams, vendors
 from doubles.asking import versioned
 from doubles.ctable import Table
+from doubles.older import InterfaceOnly
 from doubles.producers import P2, P0ToDlpack, P1a, P3TableOnly
 from drivers import ALL_LIVE, checks, run_checks, run_with_driver
 
@@ -244,6 +247,23 @@ def check_layouts_of_the_host(drv: Any) -> None:
         case.check(source.values(), case.vendor.legacy, (name, dtype))
         del source
         case.release(told=(name, dtype))
+
+
+def check_what_a_copy_mends(drv: Any) -> None:
+    """Another byte order is mended on the host, and sent then; memory of a device never is."""
+    other = ">f4" if sys.byteorder == "little" else "<f4"
+    for options in ({"order": "C"}, {"order": "auto"}, {"copy": True, "align": 512}):
+        case = Case(drv)
+        source = InterfaceOnly((2, 3), "float32")
+        swapped = struct.pack(f"{other[0]}6f", *source.values())
+        C.memmove(source.memory, swapped, len(swapped))
+        source.changes["typestr"] = other
+        with pytest.raises(BufferError, match="byte order"):
+            versioned(dlshim.upgrade(source, device=case.want))
+        case.take(dlshim.upgrade(source, device=case.want, **options))
+        case.check([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], case.vendor.legacy, options)
+        del source
+        case.release(told=options)
 
 
 def check_alignment(drv: Any) -> None:

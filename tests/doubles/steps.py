@@ -12,6 +12,7 @@ import array
 import ctypes as C
 import itertools
 import operator
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -165,6 +166,10 @@ SOURCES: dict[tuple[str, str], Callable[[], Any]] = {
     # As above.
     ("INTERFACE", "bools to correct"): lambda: InterfaceOnly(
         (5,), "bool", changes={"data": b"\xff\0" * 3, "offset": 1}
+    ),
+    # With a copy it is mended, without one it is refused.
+    ("INTERFACE", "other byte order"): lambda: InterfaceOnly(
+        (3,), "int32", changes={"typestr": ">i4" if sys.byteorder == "little" else "<i4"}
     ),
     ("VALUES", "series"): Series,
     ("ARROW_DEVICE_ARRAY", "array"): lambda: _column("device array"),
