@@ -105,6 +105,11 @@ def _convert(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
     held = sources.held(x)
     if held is not x:
         return _convert(held, target, device, copy)
+    older = sources.of_older_release(x)
+    if older is not None:
+        if copy is False:
+            raise copy_needed(x, "this release of its library does not tell where its values lie")
+        return _convert(older, target, device, copy)
     if sources.is_table(x):
         made, private = gathered.table(x, target, copy)
         return single.array(made, target, device, None if private else copy, private)

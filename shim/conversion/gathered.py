@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..locks import import_module
 from .single import array
-from .sources import is_of
+from .sources import is_of, of_older_release
 from .targets import find
 from .texts import copy_needed, kind
 
@@ -121,7 +121,8 @@ def _columns(x: Any) -> list[tuple[str, Any]]:
 
 def _of_column(typed: str, x: Any) -> Any:
     try:
-        return array(x, find("numpy"))
+        older = of_older_release(x)
+        return array(x if older is None else older, find("numpy"))
     except BufferError as error:
         text = str(error).replace("(x", f"({typed}").replace(" x.", f" {typed}.")
         raise BufferError(f"column {typed}: {text}") from error.__cause__

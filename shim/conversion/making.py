@@ -46,12 +46,15 @@ def _warp(tensor: Tensor) -> Any:
 
 
 def _polars(tensor: Tensor) -> Any:
-    packed = tensor.dtype == "bool"
-    return sys.modules["polars"].Series(tensor.numpy() if packed else tensor)
+    polars, packed = sys.modules["polars"], tensor.dtype == "bool"
+    try:
+        return polars.Series(tensor.numpy() if packed else tensor)
+    except TypeError:  # before 1.3 it asks no other object than PyArrow's
+        return polars.from_arrow(_pyarrow(tensor))
 
 
 def _pyarrow(tensor: Tensor) -> Any:
-    pyarrow = sys.modules["pyarrow"]
+    pyarrow = import_module("pyarrow")
     if tensor.dtype != "bool":
         return pyarrow.array(tensor)
     made = pyarrow.array(tensor.numpy().reshape(-1))

@@ -46,6 +46,15 @@ def held(x: Any) -> Any:
     return x.detach() if grad and is_of(x, "torch", "paddle") else x
 
 
+def of_older_release(x: Any) -> Any:
+    """A column that offers nothing yet, as an array of PyArrow; None: it is no such column."""
+    if hasattr(type(x), "__arrow_c_stream__"):
+        return None
+    if is_a(x, "Series", "polars"):  # before 1.3
+        return x.to_arrow()
+    return x.combine_chunks() if is_a(x, "ChunkedArray", "pyarrow") else None  # before 15
+
+
 def undone(x: Any) -> str | None:
     """The call that does the work which an object stands for."""
     if is_a(x, "LazyFrame", "polars"):
