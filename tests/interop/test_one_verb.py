@@ -7,6 +7,7 @@ calls a cell WRONG where one of them is not as promised.
 from __future__ import annotations
 
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -285,3 +286,76 @@ def test_a_later_result_of_mlx_does_not_see_what_is_written_through_a_wrapper():
     b = a + 1
     to(dlshim.upgrade(a), "torch").zero_()
     assert b.tolist() == [2, 2, 2]
+
+
+# ---- things of a day -----------------------------------------------------------------------------
+
+#: What it is, how it is made, and its values as Python has them.
+THINGS = {
+    "array": ("np.arange(3.0)", [0, 1, 2]),
+    "array reversed": ("np.arange(3.0)[::-1]", [2, 1, 0]),
+    "array with a step": ("np.arange(5.0)[::2]", [0, 2, 4]),
+    "array read-only": ("fixed(np.arange(3.0))", [0, 1, 2]),
+    "array big-endian": ("np.arange(3, dtype='>f4')", [0, 1, 2]),
+    "array bfloat16": ("np.arange(3).astype(ml_dtypes.bfloat16)", [0, 1, 2]),
+    "array broadcast": ("np.broadcast_to(np.float32(1), (3,))", [1, 1, 1]),
+    "array uint16": ("np.arange(3, dtype='u2')", [0, 1, 2]),
+    "field of a record": ("packed()['b']", [1, 2, 3]),
+    "number of NumPy": ("np.float64(3)", 3),
+    "list": ("[1, 2, 3]", [1, 2, 3]),
+    "float": ("3.5", 3.5),
+    "range": ("range(3)", [0, 1, 2]),
+    "list of arrays": ("[np.ones(2), np.ones(2)]", [[1, 1], [1, 1]]),
+    "bytes": ("b'abc'", [97, 98, 99]),
+    "bytearray": ("bytearray(b'abc')", [97, 98, 99]),
+    "array.array": ("array.array('d', [1, 2])", [1, 2]),
+    "memoryview": ("memoryview(bytearray(4)).cast('i')", [0]),
+    "jax": ("jnp.arange(3.0)", [0, 1, 2]),
+    "jax bfloat16": ("jnp.arange(3, dtype=jnp.bfloat16)", [0, 1, 2]),
+    "jax bool": ("jnp.array([True, False])", [True, False]),
+    "polars": ("pl.Series([1.0, 2.0])", [1, 2]),
+    "polars bool": ("pl.Series([True, False])", [True, False]),
+    "polars in chunks": (
+        "pl.concat([pl.Series([1.0]), pl.Series([2.0])], rechunk=False)",
+        [1, 2],
+    ),
+    "polars frame": ("pl.DataFrame({'a': [1.0, 2.0], 'b': [3.0, 4.0]})", [[1, 3], [2, 4]]),
+    "pandas": ("pd.Series([1.0, 2.0])", [1, 2]),
+    "pandas frame": ("pd.DataFrame({'a': [1.0, 2.0], 'b': [3.0, 4.0]})", [[1, 3], [2, 4]]),
+    "pyarrow": ("pa.array([1.0, 2.0])", [1, 2]),
+    "pyarrow vectors": ("pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2))", [[1, 2]]),
+    "image of Pillow": ("Image.new('L', (2, 1), 7)", [[7, 7]]),
+    "Parameter": ("torch.nn.Parameter(torch.ones(2))", [1, 1]),
+}
+
+
+ARRAYS = {"torch": "Tensor", "jax": "Array", "numpy": "ndarray"}
+
+
+@pytest.fixture(scope="module")
+def around():
+    return one_verb.names()
+
+
+@pytest.mark.parametrize("library", ["torch", "jax", "numpy"])
+@pytest.mark.parametrize("thing", THINGS)
+def test_things_of_a_day_become_arrays_without_options(thing, library, around):
+    """All of them, twice, and a warning alone where JAX has half of the bits."""
+    module = here(library)
+    make, values = THINGS[thing]
+    try:
+        x = eval(make, around)
+    except NameError as error:
+        pytest.skip(f"{error.name} is not in this environment")
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            made = to(x, library)
+        assert isinstance(made, getattr(module, ARRAYS[library]))
+        assert made.tolist() == values
+        expected = {dlshim.NarrowedWarning} if library == "jax" else set()
+        assert {each.category for each in told} <= expected
+    if library == "torch":
+        made.detach().zero_()
+        assert thing != "array read-only" or x.tolist() == values
+        assert thing != "bytes" or x == b"abc"
