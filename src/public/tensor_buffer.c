@@ -74,7 +74,7 @@ refusal(const dls_tensor *self, int flags, const char *format)
     }
     if (!ASKS(flags, DLS_BUF_ND) || !ASKS(flags, DLS_BUF_FORMAT)) {
         return "a buffer without shape and format was asked for, which would lose the "
-               "dtype; pass memoryview(x).cast(\"B\") for the raw bytes";
+               "dtype; pass memoryview(x) for the raw bytes";
     }
     return NULL;
 }

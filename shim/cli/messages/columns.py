@@ -127,6 +127,22 @@ ROWS = (
         ),
     ),
     Message(
+        "column-table",
+        patterns=(
+            "DataFrame constructor not properly called!",
+            "DataFrame constructor called with unsupported type 'Producer'",
+        ),
+        versions="pandas, Polars",
+        cause=(
+            "The function makes tables, and a wrapper is no array to it. pandas.Series even makes "
+            "a column of wrappers, without a word. Bring the array into the library first."
+        ),
+        cures=(
+            'dlshim.to(x, "pandas")  # a column, or a table of an array of two axes',
+            'consumer(dlshim.to(x, "numpy"))',
+        ),
+    ),
+    Message(
         "column-made",
         patterns=(
             r"Series constructor called with unsupported type '(Producer|\w*(Tensor|[Aa]rray)\w*)'",
@@ -138,6 +154,9 @@ ROWS = (
             "The function makes columns of objects with Arrow's methods, and this array has none. "
             "A Tensor of dlshim has them."
         ),
-        cures=("consumer(dlshim.from_dlpack(x))",),
+        cures=(
+            "consumer(dlshim.from_dlpack(x))",
+            'dlshim.to(x, "polars")  # or "pandas", "pyarrow"',
+        ),
     ),
 )
