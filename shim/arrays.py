@@ -185,6 +185,22 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
     padded = bool(padded)
     if order not in ("C", "F") or (padded and kind.bits >= 8):
         raise ValueError(f"no Tensor is pickled as {kept} in order {order!r}")
+    strides = row_major(shape) if order == "C" else row_major(shape[::-1])[::-1]
+    return _described(buffer, kind, shape, strides, readonly, padded)
+
+
+rebuild.__module__, rebuild.__qualname__ = "dlshim", "_rebuild"
+
+
+def _described(
+    buffer: Any,
+    kind: dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    readonly: bool = False,
+    padded: bool = False,
+) -> Tensor:
+    """Make a Tensor of the bytes of a buffer, all of which are elements."""
     tensor = from_dlpack(memoryview(buffer).cast("B"))
     count = 1
     for extent in shape:
@@ -192,9 +208,16 @@ def rebuild(version: int, shape: Any, kept: Any, order: str, readonly: bool, buf
     bits = kind.lanes * (8 if padded else kind.bits)
     if min(shape, default=0) < 0 or tensor.size != (count * bits + 7) // 8:
         raise ValueError(f"{tensor.size} bytes are not {shape} elements of {kind}")
-    strides = row_major(shape) if order == "C" else row_major(shape[::-1])[::-1]
     flags = bool(readonly or tensor.readonly) * _READ_ONLY | padded * _PADDED
     return _view(tensor, tuple(kind), shape, strides, flags)
 
 
-rebuild.__module__, rebuild.__qualname__ = "dlshim", "_rebuild"
+def from_parts(parts: tuple[Any, ...]) -> Tensor:
+    """Make a Tensor of what an inner array is as ``(buffer, shape, dtype)``, row by row."""
+    if len(parts) != 3:
+        raise TypeError(f"it is a tuple of {len(parts)}: give (buffer, shape, dtype)")
+    buffer, shape, kind = parts
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(f"shape {shape!r} is no tuple of extents")
+    shape = tuple(map(index, shape))
+    return _described(buffer, dtype(kind), shape, row_major(shape))

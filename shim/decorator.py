@@ -406,7 +406,8 @@ def producer(  # noqa: F811
 
     Its objects are asked as ``upgrade`` asks them: by a ``__dlpack__``, a buffer, an interface.
 
-    inner: the attribute or method that gives an array, which is then exported instead
+    inner: the attribute or method that gives an array, or (buffer, shape, dtype), which is then
+        exported instead
     array: add ``__array__`` too, for NumPy
     from_dlpack: makes an object of a Tensor, for what compiled functions return; without it the
     class's own classmethod or staticmethod ``from_dlpack`` does

@@ -268,3 +268,16 @@ dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan, PyObject
                                 plan->inner);
     }
 }
+
+PyObject *
+dls_inner_described(dls_state *state, PyObject *obj, const dls_plan *plan,
+                    PyObject *parts)
+{
+    PyObject *tensor = dls_in_python_with(state, DLS_IN_ARRAYS, "from_parts", "(O)",
+                                          parts);
+    Py_DECREF(parts);
+    if (tensor == NULL) {
+        dls_inner_refuse(state, obj, plan, NULL);
+    }
+    return tensor;
+}

@@ -80,6 +80,11 @@ dls_decorated_was_asked(PyObject *obj)
 void dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan,
                       PyObject *inner);
 
+/* A Tensor of an inner array that is a tuple (buffer, shape, dtype), which is stolen.
+ * NULL with BufferError. */
+PyObject *dls_inner_described(dls_state *state, PyObject *obj, const dls_plan *plan,
+                              PyObject *parts);
+
 /* The inner array, a new reference; NULL with BufferError. */
 static inline PyObject *
 dls_inner_get(dls_state *state, PyObject *obj, const dls_plan *plan)
@@ -91,6 +96,9 @@ dls_inner_get(dls_state *state, PyObject *obj, const dls_plan *plan)
                           : PyObject_GetAttr(obj, plan->inner);
     if (inner == NULL) {
         dls_inner_refuse(state, obj, plan, NULL);
+    }
+    else if (PyTuple_CheckExact(inner)) {
+        return dls_inner_described(state, obj, plan, inner);
     }
     return inner;
 }

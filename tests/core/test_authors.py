@@ -691,6 +691,79 @@ def test_what_is_wrong_with_an_inner_array_is_a_buffer_error(way):
     way(named)  # nothing is left over
 
 
+class Parts:
+    """It has a buffer, a shape and a dtype, and no array."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+
+PARTS = {
+    "rows": (bytearray(24), (2, 3), "int32"),
+    "a list of extents": (bytearray(24), [3, 2], "float32"),
+    "no dimensions": (bytearray(16), (), "complex128"),
+    "no rows": (bytearray(), (0, 3), "int8"),
+    "no columns": (array.array("d"), (2, 0), "float64"),
+    "no dtype of a buffer": (memoryview(bytearray(8)), (2, 2), "bfloat16"),
+    "a dtype of three numbers": (array.array("i", SIX), (3,), (0, 64, 1)),
+    "read-only": (bytes(6), (6,), "uint8"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("parts", PARTS.values(), ids=PARTS.keys())
+def test_an_inner_buffer_with_a_shape_and_a_dtype(parts, ask):
+    buffer, shape, dtype = parts
+    x = of(Parts, inner="parts")(*parts)
+    assert x.__dlpack_device__() == (1, 0)
+    taken = dlshim.from_dlpack(x)
+    assert (taken.shape, taken.dtype) == (tuple(shape), dtype)
+    assert taken.readonly == isinstance(buffer, bytes)
+    assert bytes(taken.tobytes()) == bytes(memoryview(buffer).cast("B"))
+    if taken.readonly and ask is bare:
+        with pytest.raises(BufferError, match="read-only"):
+            ask(x)
+        return
+    for _ in range(2):
+        with ask(x) as imported:
+            assert imported.view.shape == tuple(shape)
+            assert imported.view.dtype == tuple(taken.dtype)
+    with Table(type(x)).owned(x) as imported:
+        assert imported.view.readonly == taken.readonly
+
+
+def test_an_inner_buffer_is_held_by_the_export_and_shared():
+    x = of(Parts, inner="parts")(bytearray(b"abcdef"), (6,), "uint8")
+    with versioned(x) as imported:
+        x.parts[0][0] = 122
+        assert imported.values()[0] == 122
+        with pytest.raises(BufferError):
+            x.parts[0].clear()  # it is exported
+    x.parts[0].clear()
+
+
+WRONG_PARTS = {
+    "two of them": ((b"ab", (2,)), "it is a tuple of 2: give (buffer, shape, dtype)", TypeError),
+    "too short": ((b"ab", (3,), "uint8"), "2 bytes are not (3,) elements of uint8", ValueError),
+    "too long": ((b"abcd", (3,), "uint8"), "4 bytes are not (3,) elements of uint8", ValueError),
+    "below 0": ((b"ab", (-2,), "uint8"), "2 bytes are not (-2,) elements", ValueError),
+    "an int as shape": ((b"ab", 2, "uint8"), "shape 2 is no tuple of extents", TypeError),
+    "no ints": ((b"ab", (2.0,), "uint8"), "'float' object cannot be interpreted", TypeError),
+    "no dtype": ((b"ab", (2,), "uint9"), "'uint9' names no dtype", ValueError),
+    "no buffer": ((2, (2,), "uint8"), "bytes-like object is required, not 'int'", TypeError),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("parts, told, kind", WRONG_PARTS.values(), ids=WRONG_PARTS.keys())
+def test_what_is_wrong_with_an_inner_buffer_is_a_buffer_error(parts, told, kind, way):
+    x = of(Parts, inner="parts")(*parts)
+    with pytest.raises(BufferError) as raised:
+        way(x)
+    assert f"inner array 'parts' cannot be exported: {kind.__name__}: " in str(raised.value)
+    assert told in str(raised.value) and type(raised.value.__cause__) is kind
+
+
 def test_an_inner_array_with_options_that_do_not_fit():
     """Options are not the object's fault: their errors stay what they are."""
     x = of(Holder, inner="_array")()
