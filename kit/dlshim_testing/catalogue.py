@@ -153,6 +153,8 @@ def outcome(one: Check, partner: Any) -> Finding:
         status, evidence = NA, why_not(reason)
     except Broken as found:
         status, evidence = FAIL, str(found)
+        if one.rule.name in rules.BY_DLSHIM and partner.is_decorated:
+            status, evidence = NA, f"the class has it from dlshim: {rules.BY_DLSHIM[one.rule.name]}"
     except TargetError:
         raise
     except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib
+import inspect
 import math
 import os
 import re
@@ -195,6 +196,12 @@ class Producer:
             self.leaves = said(error)
         return name
 
+    @property
+    def is_decorated(self) -> bool:
+        """Whether the arrays have their `__dlpack__` from `dlshim.producer`."""
+        method = inspect.getattr_static(type(self.make((2, 3))), "__dlpack__", None)
+        return type(method).__module__ == "dlshim._core" and type(method).__name__ == "Method"
+
     def work_stream(self, default: int) -> int:
         """The stream of the library's unfinished work; TargetError where the target gives none."""
         if self._work_stream is None:
@@ -321,7 +328,7 @@ class Consumer:
     ``own`` is the producer of the library's own arrays, as a `Producer`, a function or a name.
     """
 
-    leaves = ""
+    leaves, is_decorated = "", False
 
     def __init__(
         self,
