@@ -206,7 +206,7 @@ def test_tensor_buffer_refuses_who_would_see_bare_bytes(flags):
         with pytest.raises(BufferError) as error:
             with Request(dlshim.from_dlpack(P2((2, 3), dtype)), flags):
                 pass
-        tells(error.value, "memoryview", r"cast\(.B.\)")
+        tells(error.value, "memoryview", r"memoryview\(x\)")
 
 
 @pytest.mark.parametrize("flags", SHAPE_AND_FORMAT, ids=hex)

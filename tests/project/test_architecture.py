@@ -263,6 +263,40 @@ def test_the_table_names_files_and_locks() -> None:
         assert set(re.findall(r"DLS_LOCK_\w+", row.lock)) <= set(locks), row
 
 
+#: The line of a variable of a file that is no constant; the beginning of an object that threads
+#: share, and its atomic members.
+KINDS = r"(?:DLS_ATOMIC\([^()]*\)|_Atomic \w+|atomic_\w+|DLS_PER_THREAD \w+|\w+)"
+VARIABLE = re.compile(rf"(?:static )?{KINDS} \*?(\w+[^(){{}}=;]*)(?: = [^;{{]*|= \{{.*)?;")
+NO_VARIABLE = re.compile(r"((static )?const|typedef|return|extern|goto|else|enum|#|struct \w+;)")
+OBJECT = re.compile(r"typedef struct (dls_plan|dls_state|dls_producer|dls_tensor|dls_kernel) \{")
+MEMBER = re.compile(r" +(?:DLS_ATOMIC\([^()]*\)|_Atomic \w+|atomic_\w+)\s+(\w+);")
+#: The locks themselves, and weak references, which are CPython's.
+OTHERS = {"dls_lock_flags", "weakrefs"}
+
+
+def shared(src: Path) -> set[str]:
+    """The names of what several threads may write."""
+    found: set[str] = set()
+    for path in sorted(src.glob("*/*.[ch]")):
+        here = False
+        for line in without_comments(path.read_text()).splitlines():
+            here = bool(OBJECT.match(line)) or (here and not line.startswith("}"))
+            member = MEMBER.match(line) if here else None
+            names = VARIABLE.match(line) if path.suffix == ".c" else None
+            if member:
+                found.add(member[1])
+            elif names and not NO_VARIABLE.match(line):
+                found |= set(re.findall(r"(\w+)(?:\[[^\]]*\])*(?:, |$)", names[1]))
+    return found - OTHERS
+
+
+def test_what_is_shared_is_in_the_table() -> None:
+    table = SHARED.read_text().partition(".. list-table:: Shared things")[2]
+    told = set(re.findall(r"``(?:\w+\.)?(\w+)``", table))
+    assert len(shared(SRC)) > 40
+    assert shared(SRC) - told == set(), "docs/threads.rst has no row"
+
+
 def test_what_is_shared_is_written_in_its_only_file(gcc: None, tmp_path: Path) -> None:
     table = rows(SHARED.read_text())
     copy, lost = constant_copy(SRC, tmp_path, table)
