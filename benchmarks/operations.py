@@ -730,6 +730,15 @@ TOLD = {
 }
 
 
+# What from_dlpack is told that changes nothing of most memory.
+ACCEPTED = {
+    "order=": "order='C'",
+    "copy=": "copy=False",
+    "dtypes=": "dtypes='float32'",
+    "writable=": "writable=True",
+}
+
+
 def kernels() -> Iterator[Operation]:
     for producer in ("numpy", "torch", "legacy"):
         for count in (1, 2, 3, 8, 12, 20):
@@ -746,6 +755,10 @@ def kernels() -> Iterator[Operation]:
         setup = f"x = {PRODUCERS['numpy']}; f = lambda *args: None; {setup}"
         yield Operation(f"kernel, {case}", "by hand", setup, by_hand, "by hand")
         yield Operation(f"kernel, {case}", "dlshim", setup, call, "by hand")
+    for case, given in ACCEPTED.items():
+        case, setup = f"from_dlpack, {case}", f"x = {PRODUCERS['numpy']}"
+        yield Operation(case, "plain", setup, "dlshim.from_dlpack(x)", "plain")
+        yield Operation(case, "dlshim", setup, f"dlshim.from_dlpack(x, {given})", "plain")
 
 
 def arguments() -> Iterator[Operation]:

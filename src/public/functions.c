@@ -294,59 +294,35 @@ dls_tensor_accepted(dls_state *state, PyObject *obj, dls_options *options,
     return tensor;
 }
 
-/* The keywords of from_dlpack that are no options: what the caller accepts. */
-static const char *const wanted_words[] = {"dtypes", "ndims", "writable", NULL};
-
-/* 1: they are read into *wanted; 0: none was given; -1 with an exception. */
-static int
-read_wanted(dls_state *state, PyObject *const *values, PyObject *kwnames,
-            dls_wanted *wanted)
-{
-    PyObject *given[] = {Py_None, Py_None, Py_False};
-    bool any = false;
-    Py_ssize_t n = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        for (int k = 0; wanted_words[k] != NULL; k++) {
-            PyObject *name = PyTuple_GetItem(kwnames, i);
-            if (PyUnicode_CompareWithASCIIString(name, wanted_words[k]) == 0) {
-                given[k] = values[i];
-                any = true;
-            }
-        }
-    }
-    if (!PyBool_Check(given[2])) {
-        return dls_refuse(state, DLS_ETYPE, NULL,
-                          "writable must be True or False, not %R", given[2]);
-    }
-    if (!any) {
-        return 0;
-    }
-    if (dls_wanted_read(state, given[0], given[1], wanted) < 0) {
-        return -1;
-    }
-    wanted->request.writable = given[2] == Py_True;
-    return 1;
-}
-
 static PyObject *
 tensor_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
     dls_options *options = NULL;
     dls_wanted wanted;
-    PyObject *tensor = NULL;
-    int any = read_wanted(state, args + 1, kwnames, &wanted);
-    if (any < 0) {
+    dls_keyword_value others[] = {{state->names.dtypes, NULL},
+                                  {state->names.ndims, NULL},
+                                  {state->names.writable, NULL},
+                                  {NULL, NULL}};
+    if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, others, &options)
+        < 0) {
         return NULL;
     }
-    if (dls_options_parse(state, "from_dlpack", kwnames, args + 1, wanted_words,
-                          &options)
-        == 0) {
-        tensor = any > 0 ? dls_tensor_accepted(state, args[0], options, &wanted.request)
-                         : dls_tensor_with(state, args[0], options);
+    PyObject *dtypes = others[0].value, *ndims = others[1].value;
+    PyObject *writable = others[2].value != NULL ? others[2].value : Py_False;
+    if (dtypes == NULL && ndims == NULL && writable == Py_False) {
+        return dls_tensor_with(state, args[0], options);
     }
-    if (any > 0) {
-        dls_wanted_clear(&wanted);
+    int code = PyBool_Check(writable)
+                   ? dls_wanted_read(state, dtypes, ndims, &wanted)
+                   : dls_refuse(state, DLS_ETYPE, NULL,
+                                "writable must be True or False, not %R", writable);
+    if (code < 0) {
+        dls_options_free(options);
+        return NULL;
     }
+    wanted.request.writable = writable == Py_True;
+    PyObject *tensor = dls_tensor_accepted(state, args[0], options, &wanted.request);
+    dls_wanted_clear(&wanted);
     return tensor;
 }
 
@@ -429,23 +405,6 @@ from_dlpack(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwn
     return tensor;
 }
 
-/* Read max_version, which is a keyword of consumers and no option, into the request.
- * 0, or -1 with an exception. */
-static int
-parse_max_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
-                  dls_request *request)
-{
-    Py_ssize_t keywords = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
-    for (Py_ssize_t i = 0; i < keywords; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i);
-        if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
-            request->who.asked_with |= DLS_ASK_VERSION;
-            return dls_request_version(state, values[i], request);
-        }
-    }
-    return 0;
-}
-
 /* The consumer of the capsule is not known.  Only consumers that accept little ask for
  * the device first, so the request is treated as one of theirs (N9). */
 static PyObject *
@@ -503,16 +462,22 @@ asks_version(dls_state *state, PyObject *const *values, PyObject *kwnames,
 static PyObject *
 capsule_of(dls_state *state, PyObject *const *args, PyObject *kwnames)
 {
-    static const char *const others[] = {"max_version", NULL};
+    dls_keyword_value others[] = {{state->names.max_version, NULL}, {NULL, NULL}};
     dls_options *options = NULL;
     dls_request request;
     dls_request_init(&request, NULL);
-    return parse_max_version(state, args + 1, kwnames, &request) < 0
-                   || dls_options_parse(state, "to_capsule", kwnames, args + 1, others,
-                                        &options)
-                          < 0
-               ? NULL
-               : dls_capsule_with(state, args[0], options, &request);
+    if (dls_options_parse(state, "to_capsule", kwnames, args + 1, others, &options)
+        < 0) {
+        return NULL;
+    }
+    if (others[0].value != NULL) {
+        request.who.asked_with |= DLS_ASK_VERSION;
+        if (dls_request_version(state, others[0].value, &request) < 0) {
+            dls_options_free(options);
+            return NULL;
+        }
+    }
+    return dls_capsule_with(state, args[0], options, &request);
 }
 
 static PyObject *

@@ -61,6 +61,9 @@ typedef enum {
     X(dict, "__dict__")                                         \
     X(stream, "stream")                                         \
     X(max_version, "max_version")                               \
+    X(dtypes, "dtypes")                                         \
+    X(ndims, "ndims")                                           \
+    X(writable, "writable")                                     \
     X(dl_device, "dl_device")                                   \
     X(copy, "copy")                                             \
     X(producer_stream, "producer_stream")                       \

@@ -528,11 +528,32 @@ allocate_options(const dls_options *options, dls_options **result)
     return 0;
 }
 
+/* The keyword among `others`; NULL: it is none.  Names are compared as in option_of. */
+static dls_keyword_value *
+find_other(PyObject *name, dls_keyword_value *others, bool by_text)
+{
+    for (; others != NULL && others->name != NULL; others++) {
+        if (name == others->name
+            || (by_text && PyUnicode_Compare(name, others->name) == 0)) {
+            return others;
+        }
+    }
+    return NULL;
+}
+
 static int
 parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *value,
-              dls_options *options)
+              dls_keyword_value *others, dls_options *options)
 {
-    int option = option_of(state, name);
+    dls_keyword_value *other = find_other(name, others, false);
+    int option = other == NULL ? option_of(state, name) : -1;
+    if (other == NULL && option < 0) {
+        other = find_other(name, others, true);
+    }
+    if (other != NULL) {
+        other->value = value;
+        return 0;
+    }
     if (option < 0) {
         PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
                      function, name);
@@ -545,18 +566,9 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
     return rows[option].parse(state, &rows[option], value, options);
 }
 
-static bool
-is_one_of(PyObject *name, const char *const *others)
-{
-    while (*others != NULL && PyUnicode_CompareWithASCIIString(name, *others) != 0) {
-        others++;
-    }
-    return *others != NULL;
-}
-
 int
 dls_options_parse(dls_state *state, const char *function, PyObject *names,
-                  PyObject *const *values, const char *const *others,
+                  PyObject *const *values, dls_keyword_value *others,
                   dls_options **result)
 {
     Py_ssize_t n = names != NULL ? PyTuple_Size(names) : 0;
@@ -568,9 +580,7 @@ dls_options_parse(dls_state *state, const char *function, PyObject *names,
     int code = 0;
     for (Py_ssize_t i = 0; i < n && code == 0; i++) {
         PyObject *name = PyTuple_GetItem(names, i);
-        if (others == NULL || !is_one_of(name, others)) {
-            code = parse_keyword(state, function, name, values[i], &parsed);
-        }
+        code = parse_keyword(state, function, name, values[i], others, &parsed);
     }
     if (code < 0 || check_devices(state, &parsed) < 0
         || allocate_options(&parsed, result) < 0) {

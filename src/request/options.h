@@ -56,13 +56,19 @@ dls_option_given(const dls_options *options, dls_option option)
     return options != NULL && (options->given >> option & 1);
 }
 
-/* Parse the keywords names[i] (a tuple, or NULL) with values[i], but not the keywords
- * `others` (NULL: none; else NULL behind the last), which are no options.  *result is a
- * new dls_options, the caller's, or NULL when nothing was given.  0, or -1 with
+/* A keyword of a function that is no option. */
+typedef struct {
+    PyObject *name;  /* an interned str; NULL behind the last */
+    PyObject *value; /* borrowed, of the call; NULL: it was not passed */
+} dls_keyword_value;
+
+/* Parse the keywords names[i] (a tuple, or NULL) with values[i].  Those of `others`
+ * (NULL: there are none) are no options: their values are written there.  *result is a
+ * new dls_options, the caller's, or NULL when no option was given.  0, or -1 with
  * TypeError, ValueError or MemoryError, and *result is NULL.  `function` is named in
  * messages. */
 int dls_options_parse(dls_state *state, const char *function, PyObject *names,
-                      PyObject *const *values, const char *const *others,
+                      PyObject *const *values, dls_keyword_value *others,
                       dls_options **result);
 
 /* *result is a new copy of `inner` in which every option that `outer` gives replaces
