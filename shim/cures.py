@@ -255,7 +255,8 @@ def refusal(
             which = f"{wanted[0]} or one of {len(wanted) - 1} others"
             wanted = wanted[:1]
         cure = _dtype_cure(x, have, wanted, writes, source)
-        if cure and "frombuffer" not in cure and not _fits_in(have, _first(wanted)):
+        first = _first(wanted)
+        if cure and first and "frombuffer" not in cure and not _fits_in(have, first):
             which += ", in which not every value fits"
         cure = f"{keep} {cure}" if cure else "convert it first"
         return TypeError(f"{said} has dtype {have}, not {which}; {cure}")
@@ -329,11 +330,12 @@ def _fits_in(have: dtype, want: dtype) -> bool:
 def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: str | None) -> Any:
     """An expression with the first dtype that NumPy has too; None where none is known to work."""
     want = _first(wanted)
-    if want is None or _kind(have) == "V":
-        return None
     torch = sys.modules.get("torch")
     if isinstance(x, getattr(torch, "Tensor", ())):
-        return f"x.to(torch.{want})"
+        of_torch = (each for each in (want, *wanted) if hasattr(torch, str(each)))
+        return next((f"x.to(torch.{each})" for each in of_torch), None)
+    if want is None or _kind(have) == "V":
+        return None
     if isinstance(x, (bytes, bytearray, memoryview)) and have == "uint8":
         bits = memoryview(x)
         if bits.nbytes % want.itemsize:

@@ -250,3 +250,13 @@ def test_dtypes_of_ml_dtypes(name):
     assert dlshim.from_dlpack(eval(cure, {"x": x}), dtypes="float32").dtype == "float32"
     with pytest.raises(TypeError, match=f"has dtype float64, not {name}; convert it first"):
         dlshim.from_dlpack(np.ones(2), dtypes=cls)
+
+
+@pytest.mark.parametrize("have, want", [("bfloat16", "float32"), ("float32", "bfloat16")])
+def test_the_cures_of_torch_s_bfloat16_work(have, want):
+    torch = pytest.importorskip("torch", reason="torch is not in this environment")
+    x = torch.ones(2, dtype=getattr(torch, have))
+    with pytest.raises(TypeError, match=rf"has dtype {have}, not {want}; pass x.to\(") as caught:
+        dlshim.from_dlpack(x, dtypes=want)
+    cure = str(caught.value).rpartition("pass ")[2]
+    assert dlshim.from_dlpack(eval(cure, {"x": x, "torch": torch}), dtypes=want).dtype == want
