@@ -776,12 +776,29 @@ def arguments() -> Iterator[Operation]:
             yield Operation(case, way, setup, "tvm_nop(x)", "upgrade")
 
 
+# What `dlshim.to` is compared with: the exchange that does the same where nothing is needed.
+BROUGHT = {
+    ("numpy", "torch"): 'torch.from_dlpack(dlshim.upgrade(x, order="auto", readonly="copy"))',
+    ("torch", "numpy"): 'np.from_dlpack(dlshim.upgrade(x, order="auto", readonly="copy"))',
+    ("numpy", "numpy"): "x",
+    ("torch", "torch"): "x",
+}
+
+
+def verb() -> Iterator[Operation]:
+    """One call that names the library, for a type that came before."""
+    for (producer, library), by_hand in BROUGHT.items():
+        case, setup = f"{producer} to {library} by name", f"x = {PRODUCERS[producer]}"
+        for way, statement in {"upgrade": by_hand, "dlshim": f"dlshim.to(x, {library!r})"}.items():
+            yield Operation(case, way, setup, statement, "upgrade")
+
+
 GROUPS: dict[str, Callable[[], Iterable[Operation]]] = {
     group.__name__: group
     for group in (
         *(calls, pieces, journeys, columns, dimensions, copies, tensors, elements, tables),
         *(consumes, authored, older, refusals, kernels, arguments, releases, raw_capsules),
-        *(off_host, first_meetings),
+        *(off_host, first_meetings, verb),
     )
 }
 DEFAULT_GROUPS = (

@@ -37,8 +37,21 @@ def wrapped(x: Any, stream: object, consumer: Callable[[object], object]) -> lis
 
 def brought(x: Any, name: str) -> dlshim.Tensor:
     dlshim.to(x, "torch", copy=False).add_(1)
+    here: dlshim.Tensor = dlshim.to(x, "dlshim")
+    print(here.shape, dlshim.to(x, x), dlshim.to(x, dlshim.Tensor).data_ptr())
     print(dlshim.to(x, name, device="cuda:1").anything)
     return dlshim.to(x, "dlshim", device=(1, 0), copy=True)
+
+
+def brought_wrongly(x: Any) -> None:
+    """Each line is an error to a type checker: mypy --strict refuses an ignore without one."""
+    _1: int = dlshim.to(x, "dlshim")  # type: ignore[assignment]
+    _2: int = dlshim.to(x, "numpy")  # type: ignore[assignment, unused-ignore]
+    print(dlshim.to(x, "dlshim").nothing)  # type: ignore[attr-defined]
+    dlshim.to(x, "torch", copy="yes")  # type: ignore[call-overload]
+    dlshim.to(x, "torch", dtype=1)  # type: ignore[call-overload]
+    dlshim.to(x)  # type: ignore[call-overload]
+    dlshim.to(x=x, library="torch")  # type: ignore[call-overload]
 
 
 def kernels(x: Any) -> list[int]:
