@@ -47,12 +47,12 @@ def numbers(x: Any, found: list[Any]) -> Any:
     made = constructed(make, x, "numpy")
     if made.dtype.kind != "f" or not found or not all(isinstance(each, int) for each in found):
         return made
-    try:
-        return make(x, "uint64")  # NumPy has chosen float64, though these may be enough
-    except OverflowError:
+    # NumPy has chosen float64, though uint64 may do.  A negative one would be wrapped by NumPy 1.
+    if min(found) < 0 or max(found) >= 2**64:
         raise ValueError(
             "to(): numpy has no dtype for the integers in the list; convert them first"
-        ) from None
+        )
+    return make(x, "uint64")
 
 
 def stacked(arrays: list[Any]) -> Any:

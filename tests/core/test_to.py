@@ -285,7 +285,7 @@ def test_numbers_go_by_the_constructor(x, dtype):
 def test_integers_are_exact_or_an_error():
     made = to([2**63, 1], "numpy")
     assert made.dtype == "u8" and made.tolist() == [2**63, 1]
-    for x in ([2**63 + 1, -1], [2**70]):
+    for x in ([2**63 + 1, -1], [[2**63 + 1], [-1]], [2**70], [2**64, 1]):
         with pytest.raises(ValueError, match="numpy has no dtype for"):
             to(x, "numpy")
 

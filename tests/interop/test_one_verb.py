@@ -65,7 +65,7 @@ def test_an_array_without_axes_is_given_one(library):
     x = np.array(2, "f4")
     with pytest.raises(BufferError, match=r"it has no axes, .* pass x\.reshape\(1\)$"):
         to(x, library)
-    assert dlshim.from_dlpack(to(x.reshape(1), library)).numpy().tolist() == [2]
+    assert to(to(x.reshape(1), library), "numpy").tolist() == [2]
 
 
 def test_a_table_of_pandas_has_two_axes():
@@ -95,7 +95,7 @@ def test_the_bits_of_a_dtype_that_a_library_lacks(library):
         to(x, library)
     cure = str(e.value).partition("or pass ")[2].removesuffix(" for its bits")
     made = to(eval(cure, {"dlshim": dlshim, "x": x}), library)
-    assert dlshim.from_dlpack(made).numpy().tolist() == x.view("u2").tolist()
+    assert to(made, "numpy").tolist() == x.view("u2").tolist()
 
 
 def test_what_jax_narrows_is_kept_by_the_cure():
@@ -180,10 +180,11 @@ def test_columns_keep_what_no_array_has():
 
 @pytest.mark.parametrize("library", ["numpy", "polars", "pandas", "array_api_strict"])
 def test_integers_of_64_bits_without_a_sign(library):
+    if library == "polars" and not hasattr(here("polars").Series, "__arrow_c_stream__"):
+        pytest.skip("Polars before 1.3 refuses them itself")
     here(library)
-    made = to([2**63, 1], library)
-    assert dlshim.from_dlpack(made).dtype == "uint64"
-    assert dlshim.from_dlpack(made).tolist() == [2**63, 1]
+    made = to(to([2**63, 1], library), "numpy")
+    assert made.dtype == "uint64" and made.tolist() == [2**63, 1]
 
 
 @pytest.mark.parametrize("library", ["torch", "jax", "mlx", "pyarrow", "array_api_strict"])
@@ -220,6 +221,8 @@ def test_dates_become_a_column_or_the_cure_makes_them_one(library, dtype):
 
 def test_names_of_columns_may_be_there_twice():
     pd, pa = here("pandas"), here("pyarrow")
+    if ENVIRONMENT == "one-verb-old":
+        pytest.skip("Int64 of pandas 2 offers no array where PyArrow has no stream")
     twice = pd.DataFrame({"a": [1, 2], "b": [3, 4]}, dtype="Int64").set_axis(["a", "a"], axis=1)
     assert to(twice, "numpy").tolist() == [[1, 3], [2, 4]]
     arrow = pa.table([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
@@ -254,10 +257,14 @@ def test_a_subclass_of_a_frame_is_a_frame():
 
 def test_jax_is_given_what_it_takes_of_strides():
     """A transposed array is shared where it may be; one with gaps is none that JAX takes."""
-    here("jax")
+    jax = here("jax")
     room = np.zeros(24 * 4 + 64, "u1")
     start = -room.ctypes.data % 64
     x = room[start : start + 96].view("f4").reshape(4, 6)
+    if jax.__version_info__ < (0, 8):  # it computes wrong values of it, or refuses it
+        with pytest.raises(dlshim.CopyRequiredError, match="jax does not take its strides"):
+            to(x.T, "jax", copy=False)
+        return
     made = to(x.T, "jax", copy=False)
     assert dlshim.from_dlpack(made).data_ptr() == x.ctypes.data
     with pytest.raises(dlshim.CopyRequiredError, match="jax does not take its strides"):
