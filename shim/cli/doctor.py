@@ -219,7 +219,14 @@ def blocks(told: Facts) -> list[Block]:
     return [
         Note([line((key.ljust(11), "strong"), text) for key, text in rows.items()]),
         *_tables(told),
-        Box("dlshim doctor", [line(f"{sums}; python -m dlshim matrix tries them"), verdict]),
+        Box(
+            "dlshim doctor",
+            [
+                line(f"{sums}; python -m dlshim matrix tries them"),
+                verdict,
+                line('dlshim.to(x, "numpy"), or another library: any array, and lists and tables'),
+            ],
+        ),
     ]
 
 

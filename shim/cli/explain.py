@@ -30,6 +30,7 @@ The exit status is 0 if the message is known, 1 if it is not.
 UNKNOWN = """\
 This message is not known.  What to do next:
   consumer(dlshim.upgrade(x))              errors of dlshim name their cure
+  dlshim.to(x, "torch")                    an array of a library that you name, of any array
   print(dlshim.inspect(x, export=True))    what an object offers
   python -m dlshim doctor                  known faults of the libraries that are installed
 """
