@@ -439,6 +439,7 @@ def test_the_word_of_a_wrapper_beside_copy(word, copy):
             text = r"^'numpy\.ndarray' object: it is read-only, and Mine does not heed that; drop"
             with pytest.raises(BufferError, match=text):
                 to(told, Mine, copy=copy)
+            assert not shares(to(told, Mine), x)
         else:
             assert shares(to(told, Mine, copy=copy), x) == (word == "share" and copy is not True)
         if word != "copy":
