@@ -201,7 +201,7 @@ def try_beside_others(example: ModuleType, library: str) -> None:
 def try_overloads(example: ModuleType) -> None:
     """trace() has an overload for float64 and one for float32, of two dimensions."""
     for dtype in ("float64", "float32"):
-        assert f"array[{dtype}, 2]" in str(example.trace.__doc__), example.trace.__doc__
+        assert f'"{dtype}[:, :]"' in str(example.trace.__doc__), example.trace.__doc__
     for code in "df":
         memory = memoryview(array.array(code, range(6))).cast("B").cast(code, (2, 3))
         assert example.trace(memory) == 4.0, code

@@ -1024,12 +1024,12 @@ template <class T, int Rank, class... More> class parameter<array<T, Rank, More.
 
 namespace DLSHIM_BINDER_ {
 namespace detail {
-/* The name of a parameter in signatures: array[float64], array[float64, 2], array[].  A type of which
- * only a value() is known has its own name. */
+/* What a parameter is in signatures: typing.Annotated[dlshim.typing.Array, "float64[:, 2]"].  Type checkers
+ * know the first, and people read the second. */
 template <class T, class = void> struct dlshim_name {
-    static constexpr auto value = const_name<T>();
+    static constexpr auto value = const_name("a dtype of its own");
 };
-template <> struct dlshim_name<void> { static constexpr auto value = const_name(""); };
+template <> struct dlshim_name<void> { static constexpr auto value = const_name("any dtype"); };
 template <> struct dlshim_name<bool> { static constexpr auto value = const_name("bool"); };
 template <class T>
 struct dlshim_name<T, typename std::enable_if<(dlshim::dtype_of<T>::bits > 0)>::type> {
@@ -1041,15 +1041,41 @@ struct dlshim_name<T, typename std::enable_if<(dlshim::dtype_of<T>::bits > 0)>::
                                   const_name<code == 5>("complex", "float")))
         + const_name<dlshim::dtype_of<T>::bits>();
 };
+template <int64_t... Extents> struct dlshim_extents;
+template <> struct dlshim_extents<> { static constexpr auto value = const_name("()"); };
+template <int64_t Last> struct dlshim_extents<Last> {
+    static constexpr auto value =
+        const_name<(Last < 0)>(const_name(":"), const_name<static_cast<size_t>(Last < 0 ? 0 : Last)>());
+};
+template <int64_t First, int64_t Second, int64_t... More>
+struct dlshim_extents<First, Second, More...> {
+    static constexpr auto value = dlshim_extents<First>::value + const_name(", ")
+        + dlshim_extents<Second, More...>::value;
+};
+/* As many as there are dimensions, or those of dlshim::shape. */
+template <int Rank, int64_t... Any> struct dlshim_rank : dlshim_rank<Rank - 1, -1, Any...> {};
+template <int64_t... Any> struct dlshim_rank<0, Any...> : dlshim_extents<Any...> {};
+template <int Rank, class... More> struct dlshim_shape : dlshim_rank<Rank> {};
+template <int Rank, int64_t... Extents, class... More>
+struct dlshim_shape<Rank, dlshim::shape<Extents...>, More...> : dlshim_extents<Extents...> {};
+template <int Rank, class First, class... More>
+struct dlshim_shape<Rank, First, More...> : dlshim_shape<Rank, More...> {};
+template <bool Any, int Rank, class... More> struct dlshim_brackets {
+    static constexpr auto value =
+        const_name("[") + dlshim_shape<Rank, More...>::value + const_name("]");
+};
+template <int Rank, class... More> struct dlshim_brackets<true, Rank, More...> {
+    static constexpr auto value = const_name("");
+};
 template <class T, int Rank, class... More>
 struct type_caster<dlshim::array<T, Rank, More...>>
     : dlshim::detail::parameter<dlshim::array<T, Rank, More...>> {
     using Value = dlshim::array<T, Rank, More...>;
     static constexpr auto title =
-        const_name("array[") + dlshim_name<typename std::remove_const<T>::type>::value
-        + const_name<Rank == dlshim::any_rank>(
-            const_name(""), const_name(", ") + const_name<Rank == dlshim::any_rank ? 0 : Rank>())
-        + const_name("]");
+        const_name("typing.Annotated[dlshim.typing.Array, \"")
+        + dlshim_name<typename std::remove_const<T>::type>::value
+        + dlshim_brackets<Rank == dlshim::any_rank, Rank, More...>::value
+        + const_name<std::is_const<T>::value>("\"]", ", written\"]");
 #if defined(NB_VERSION_MAJOR)
     static constexpr auto Name = title;
     template <class U> using Cast = movable_cast_t<U>;

@@ -288,3 +288,71 @@ def test_nothing_is_kept(f) -> None:
                 del error
             counts.append([sys.getrefcount(each) for each in arguments[:1]])
         assert counts[0] == counts[2], (function, arguments)
+
+
+# ---- stubs ----------------------------------------------------------------------------------
+
+#: What mypy says of stubs whatever their arrays are: of overloads that differ in what no type
+#: checker sees, and of how the binders write __eq__.
+OF_STUBS = ("overload-cannot-match", "override", "assignment")
+USES = """
+import array
+import functions
+import dlshim
+import numpy as np
+
+functions.takes(np.arange(3))
+functions.takes(np.float32(1))
+functions.takes(memoryview(b""))
+functions.takes(array.array("d"))
+functions.takes(dlshim.upgrade(1))
+functions.takes(dlshim.from_dlpack(1))
+functions.optional(None)
+functions.all([np.arange(3), b""])
+functions.takes([1.0])  # wrong
+functions.takes(1.0)  # wrong
+functions.takes("text")  # wrong
+functions.writes(None)  # wrong
+"""
+
+
+def mypy(folder: Path, *words: str) -> list[str]:
+    if importlib.util.find_spec("mypy") is None:
+        absent("mypy is not installed: `nox -s binders` installs it")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir"]
+    done = subprocess.run(
+        [*command, str(folder), *words], cwd=folder, capture_output=True, text=True
+    )
+    assert not done.stderr, done.stderr
+    return [line for line in done.stdout.splitlines() if ": note: " not in line]
+
+
+def stub(place: Path, binder: str) -> Path:
+    """Written as an author has it written."""
+    words = {
+        "nanobind": ["nanobind.stubgen", "-m", "functions", "-O", "."],
+        "pybind11": ["pybind11_stubgen", "functions", "-o", "."],
+    }[binder]
+    if importlib.util.find_spec(words[0]) is None:
+        absent(f"{words[0]} is not installed: `nox -s binders` installs it")
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=place.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return place.parent / "functions.pyi"
+
+
+def test_a_stub_is_python_whose_types_mypy_knows(f, place: Path) -> None:
+    """It had array[uint32, 1], two names that nobody knows."""
+    made = stub(place, "nanobind" if is_nanobind(f) else "pybind11")
+    text = made.read_text()
+    for said in ('"float64[:]"', '"float64[:, :]"', '"float64[:], written"', '"any dtype[:]"',
+                 '"float32[:, 2]"', '"uint32[:]"'):  # fmt: skip
+        assert f"Annotated[dlshim.typing.Array, {said}]" in text, text
+    errors = mypy(place.parent, "functions.pyi")
+    assert [line for line in errors if not line.endswith(tuple(f"[{x}]" for x in OF_STUBS))] == []
+    (place.parent / "uses.py").write_text(USES)
+    wrong = {n for n, line in enumerate(USES.splitlines(), 1) if line.endswith("# wrong")}
+    errors = [line for line in mypy(place.parent, "uses.py") if line.startswith("uses.py:")]
+    assert {int(line.split(":")[1]) for line in errors} == wrong, errors
+    assert all(line.endswith("[arg-type]") for line in errors), errors

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dlshim
+import dlshim.typing
 
 
 def wrapped(x: Any, stream: object, consumer: Callable[[object], object]) -> list[dlshim.Producer]:
@@ -179,3 +180,11 @@ def refused(x: Any) -> str:
     except dlshim.UnsupportedObjectError:
         return "no array"
     return dlshim.__version__ + dlshim.get_include()
+
+
+def taken(x: dlshim.typing.Array) -> dlshim.Tensor:
+    return dlshim.from_dlpack(x)
+
+
+def given(x: dlshim.Tensor) -> list[dlshim.Tensor]:
+    return [taken(x), taken(dlshim.upgrade(x)), taken(b""), taken(memoryview(b""))]
