@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from project.tree import absent, tool
+from project.tree import ROOT, absent, tool
 
 import dlshim
 
@@ -356,3 +357,80 @@ def test_a_stub_is_python_whose_types_mypy_knows(f, place: Path) -> None:
     errors = [line for line in mypy(place.parent, "uses.py") if line.startswith("uses.py:")]
     assert {int(line.split(":")[1]) for line in errors} == wrong, errors
     assert all(line.endswith("[arg-type]") for line in errors), errors
+
+
+# ---- the manual's table ---------------------------------------------------------------------
+
+PORTED = """
+#include <{binder}/{binder}.h>
+#include <{theirs}>
+#include <dlshim.hpp>
+#include <vector>
+namespace nb = {binder};
+namespace py = {binder};
+template <class T> struct parameter {{ using type = T; }};
+{lines}
+"""
+#: How a cell is compiled that is no type of a parameter.  `made` is what `x` and `values` are.
+STATEMENTS = {
+    "nb::arg(": "static auto said() {{ return {cell}; }}",
+    "nb::ndarray<nb::numpy": "nb::object made(double *values, size_t n, nb::handle owner) "
+    "{{ return nb::cast({cell}); }}",
+    "nb::steal(": "nb::object given(std::vector<double> values) {{ return {cell}; }}",
+    "nb::module_": "nb::object kept(nb::object tensor) {{ return {cell}; }}",
+    "py::reinterpret_steal": "py::object given(std::vector<double> values, int64_t rows, "
+    "int64_t columns) {{ return {cell}; }}",
+    "py::array_t<double>(": "py::object made(std::vector<py::ssize_t> shape, const double *values) "
+    "{{ return {cell}; }}",
+}
+#: What the cells of a row call an x, in theirs and in dlshim's.
+MEMBERS = {
+    "nanobind": ("nb::ndarray<const double, nb::ndim<2>, nb::device::cpu> &x",
+                 "dlshim::array<const double, 2> &x"),
+    "pybind11": ("py::array_t<double> &x", "dlshim::array<const double> &x"),
+}  # fmt: skip
+
+
+def table() -> list[tuple[str, str]]:
+    page = (ROOT / "docs" / "c-interface.rst").read_text()
+    text = page.split("From nb::ndarray and py::array_t to dlshim\n")[1].split("\n\n", 2)[1]
+    rows = re.findall(r"   \* - (.*?)\n     - (.*?)(?=\n   \* - |\Z)", text, re.S)
+    assert rows[0] == ("Theirs", "dlshim's") and len(rows) > 15
+    return rows[1:]
+
+
+def compiled_cell(code: str, own: bool, binder: str, number: int) -> str | None:
+    """The line of C++ that has the code; None: it is no code of this binder."""
+    if code.startswith(("x.", "x(")):
+        x = MEMBERS[binder][own]
+        return f"void use{number}({x}, int i, int j) {{ (void)i; (void)j; (void){code}; }}"
+    for start, line in STATEMENTS.items():
+        if code.startswith(start):
+            inner = code.replace("(...)", "(tensor)")
+            return f"namespace n{number} {{ {line.format(cell=inner)} }}"
+    if re.match(r"(nb|py|dlshim)::array(_t)?<|nb::ndarray<", code):
+        return (f"namespace n{number} {{ void f(const {code} &) {{}} "
+                f"void def(nb::module_ &m) {{ m.def(\"f\", &f); }} }}")  # fmt: skip
+    return None
+
+
+def of_binder(row: tuple[str, str]) -> str:
+    return "pybind11" if re.search(r"py::|unchecked|request", row[0]) else "nanobind"
+
+
+@pytest.mark.parametrize("binder", BINDERS)
+def test_each_row_of_the_manual_s_table_compiles(binder: str, tmp_path: Path) -> None:
+    lines, others = [], set()
+    for number, row in enumerate(table()):
+        if of_binder(row) != binder:
+            continue
+        for own, cell in enumerate(row):
+            for code in re.findall(r"``(.*?)``", cell):
+                line = compiled_cell(code, bool(own), binder, len(lines))
+                lines.append(f"#line {number + 1}\n{line or ''}")
+                others |= {code} if line is None else set()
+    theirs = {"nanobind": "nanobind/ndarray.h", "pybind11": "pybind11/numpy.h"}[binder]
+    source = tmp_path / "ported.cpp"
+    source.write_text(PORTED.format(binder=binder, theirs=theirs, lines="\n".join(lines)))
+    compiled("-fsyntax-only", *headers(binder), str(source))
+    assert others == {"nanobind": {"x", "int64_t", "dlshim::visit"}, "pybind11": set()}[binder]
