@@ -6,7 +6,6 @@ from .._core import CopyRequiredError, from_dlpack
 from ..arrays import HOST_DEVICES
 from . import fitting
 from .making import COLUMN
-from .sources import mended
 from .texts import copy_needed, reason, told
 
 TYPE_CHECKING = False
@@ -78,25 +77,13 @@ def _taken(x: Any, device: Any, copy: bool | None) -> tuple[Tensor, bool]:
         raise
     except BufferError as error:
         first = error
-    made = _again(x, options, first)
+    try:
+        made = from_dlpack(x, copy=True, **options)
+    except BufferError as error:
+        raise told(error) from first.__cause__
     if copy is False:
         raise copy_needed(x, reason(first)) from None
     return made, True
-
-
-def _again(x: Any, options: dict[str, Any], first: BufferError) -> Tensor:
-    """By a copy; where that is refused too, by what the library of x can make."""
-    try:
-        return from_dlpack(x, copy=True, **options)
-    except BufferError as error:
-        second = error
-    try:
-        made = mended(x)
-    except Exception:  # an object that only looks like one of the library
-        made = None
-    if made is None:
-        raise told(second) from first.__cause__
-    return from_dlpack(made, **options)
 
 
 def _refused(target: Target, error: Exception, cure: str) -> BufferError:

@@ -5,8 +5,6 @@ Nothing here imports a library: classes are known by their names.
 
 from __future__ import annotations
 
-import sys
-
 from .._core import Producer
 from ..habits import TAKES
 
@@ -96,22 +94,3 @@ def is_array(x: Any) -> bool:
 def is_dates(x: Any) -> bool:
     """Whether it is one axis of NumPy's dates or texts."""
     return is_of(x, "numpy") and getattr(x, "ndim", 0) == 1 and x.dtype.kind in "MmUST"
-
-
-def mended(x: Any) -> Any:
-    """The same values in memory that DLPack can describe, made anew; None: nothing makes it."""
-    if is_of(x, "numpy"):
-        odd = not x.dtype.isnative or any(step % x.itemsize for step in x.strides)
-        if not odd or x.dtype.kind not in "iufcb" or hasattr(x, "mask"):
-            return None
-        return sys.modules["numpy"].array(x, x.dtype.newbyteorder("="), order="C")
-    if is_of(x, "torch") and (x.is_conj() or x.is_neg()):
-        return x.resolve_conj().resolve_neg()
-    if is_of(x, "pandas") and str(x.dtype).startswith("bool") and not x.hasnans:
-        return x.to_numpy("bool", copy=True)
-    if is_of(x, "polars") and "Boolean" in str(x.dtype) and not x.null_count():
-        return sys.modules["numpy"].array(x.to_numpy())
-    if is_of(x, "pyarrow") and str(getattr(x, "type", "")) == "bool" and not x.null_count:
-        zero = {} if hasattr(x, "num_chunks") else {"zero_copy_only": False}
-        return sys.modules["numpy"].array(x.to_numpy(**zero))
-    return None
