@@ -61,6 +61,7 @@ def copy_is_made(p: Producer, layout: str, ask: str, dtype: str = "float32") -> 
     if 0 in view.shape:
         return
     insist(view.element_zero != own.element_zero, "copy=True gives the array's own memory")
+    insist(view.shape == own.shape, f"copy=True: shape {own.shape} became {view.shape}")
     same_elements(view, own.elements() if wanted is None else wanted, "the copy")
     del own_capsule, capsule, export
 
@@ -73,6 +74,7 @@ def copy_of_read_only_is_made(p: Producer, which: str, ask: str) -> None:
     if 0 in view.shape:
         return
     insist(view.element_zero != own.element_zero, f"{which}, copy=True: its own memory is given")
+    insist(view.shape == own.shape, f"{which}, copy=True: shape {own.shape} became {view.shape}")
     same_elements(view, own.elements(), "the copy")
     del own_capsule, capsule
 
@@ -130,7 +132,7 @@ def copy_false_shares_read_only_memory(p: Producer, which: str, ask: str) -> Non
 def insist_no_copy(array: Any, ask: str) -> None:
     plain = all_asked(array, [ASKS[ask]] * 2)
     error = answers(array, copy=False, **ASKS[ask])
-    if isinstance(error, TypeError):
+    if isinstance(error, TypeError) and isinstance(answers(array, copy=None), TypeError):
         raise NotApplicable(f"copy is not known: {said(error)}")
     if error is not None:
         allowed = isinstance(error, BufferError | ValueError)
@@ -207,11 +209,19 @@ def copies_of_special_arrays_lie_apart(p: Producer, which: str, ask: str) -> Non
 @check("producer", "read-only-flag", ("versioned", *FLAGGED), PARTS)
 @check("producer", "read-only-flag", ("versioned", *FLAGGED))
 def read_only_has_its_flag(p: Producer, ask: str, which: str = "read-only") -> None:
-    array = read_only_array(p, which)
-    view = view_of(asked(array, ASKS[ask]))
+    insist_read_only(read_only_array(p, which), ASKS[ask])
+
+
+@check("producer", "read-only-flag", ("uncopied",), LOCKED)
+def read_only_has_its_flag_uncopied(p: Producer, ask: str, which: str) -> None:
+    insist_read_only(read_only_array(p, which), {"copy": False, **VERSIONED})
+
+
+def insist_read_only(array: Any, keywords: dict[str, Any]) -> None:
+    view = view_of(asked(array, keywords))
     if view.flags is None:
         raise NotApplicable("the answer is DLPack 0.x, which has no flags")
-    if view.copied and exports_differ(array, ASKS[ask]):
+    if view.copied and exports_differ(array, keywords):
         raise NotApplicable("each export is a copy, which may be written")
     insist(
         view.readonly, f"an array that may not be written has flags {view.flags}, without READ_ONLY"

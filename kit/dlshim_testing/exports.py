@@ -44,6 +44,14 @@ def by_a_thread(array: Any, keywords: dict[str, Any]) -> Any:
     return on_a_thread(lambda: array.__dlpack__(**keywords))
 
 
+def once_more(array: Any, keywords: dict[str, Any]) -> Any:
+    """The second export, made while the first lives."""
+    first = array.__dlpack__(**keywords)
+    second = array.__dlpack__(**keywords)
+    del first
+    return second
+
+
 #: What stands for the array's own device in `ASKS`, and the name under which they say when and
 #: where they ask: neither is a keyword of `__dlpack__`.
 OWN, HOW = "its own device", "how"
@@ -57,13 +65,14 @@ ASKS: dict[str, dict[str, Any]] = {
     "own device versioned": {"dl_device": OWN, **VERSIONED},
     "after refusals": {HOW: after_refusals, **VERSIONED},
     "on a thread": {HOW: by_a_thread, **VERSIONED},
+    "once more": {HOW: once_more, **VERSIONED},
 }
 BOTH = ("bare", "versioned")
 #: One step beside these.
-BESIDE = ("own device", "own device versioned", "after refusals", "on a thread")
+BESIDE = ("own device", "own device versioned", "after refusals", "on a thread", "once more")
 WAYS = (*BOTH, *BESIDE)
 #: Those beside "versioned" that ask for DLPack 1.x.
-FLAGGED = ("newest", "own device versioned", "after refusals", "on a thread")
+FLAGGED = ("newest", "own device versioned", "after refusals", "on a thread", "once more")
 
 SOME = ("bool", "int32", "float32", "float64", "complex64")
 #: One for each size of elements.

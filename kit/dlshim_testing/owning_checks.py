@@ -19,6 +19,7 @@ from .imports import (
     SOURCES,
     USED,
     Trial,
+    device_of_results,
     edition_is_taken,
     objects_only,
     observe,
@@ -131,6 +132,13 @@ def gives_back_whatever_was_before(c: Consumer, how: str, edition: str) -> None:
     made.finish()
     kept = sum(each.deleted != 1 for each in made.array.exports)
     insist(not kept, f"{how}: of {len(made.array.exports)} exports, {kept} are not given back once")
+
+
+@check("consumer", "gives-back", ("device",), EDITIONS, risky=True)
+def gives_back_with_a_device(c: Consumer, which: str, edition: str) -> None:
+    made = trial(c, EDITIONS[edition](), device=device_of_results(c)).taken()
+    record = made.finish()
+    insist(record.deleted == 1, f"device=: the deleter was called {record.deleted} times")
 
 
 @check("consumer", "gives-back", FLAGS, risky=True)

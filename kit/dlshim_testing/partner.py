@@ -28,7 +28,7 @@ DTYPES = (
 OF_THE_STANDARD = tuple(name for name in DTYPES if name not in ("float16", "bfloat16"))
 
 #: Numbers that arithmetic, or a way through another dtype, changes, by their bits: minus zero,
-#: the least number, infinity, and a number that is none and says why.
+#: the least number, infinity, and a number that is none and says why; of integers large ones.
 ODD = {
     name: [
         (bits | (sign << 8 * size - 1)).to_bytes(size, sys.byteorder) * parts
@@ -41,6 +41,9 @@ ODD = {
         ("complex64", 4, 2, 0x7F800000, 0x400000),
         ("complex128", 8, 2, 0x7FF << 52, 1 << 51),
     )
+} | {
+    name: [number.to_bytes(8, sys.byteorder) for number in (2**53 + 1, 2**63 - 1, 2**64 - 1, 1)]
+    for name in ("int64", "uint64")  # which a float64 does not hold
 }
 
 #: Kinds of devices that one memory may have: what the host reads, what CUDA reads, and ROCm.

@@ -186,13 +186,14 @@ def keywords_are_taken(p: Producer, case: str) -> None:
         raise NotApplicable(f"refused, but not for the keyword: {said(error)}")
 
 
-#: What a consumer may pass, each alone and any two or three together.
+#: What a consumer may pass: any two, three or four together.
 DRAWN = {
     " ".join(names): dict(pairs)
     for chosen in itertools.product(
         (None, ("to a device", ("dl_device", OWN))),
         (None, ("copy=True", ("copy", True)), ("copy=False", ("copy", False))),
         (None, ("1.0", ("max_version", (1, 0))), ("1.3", ("max_version", (1, 3)))),
+        (None, ("stream=None", ("stream", None))),
     )
     for names, pairs in [([*zip(*filter(None, chosen), strict=True)] or [(), ()])]
     if len(names) > 1
@@ -324,12 +325,17 @@ class Device(enum.IntEnum):
     CPU = 1
 
 
+#: What is passed beside an enum.
+BESIDE_AN_ENUM = {"": {}, "copy=True": {"copy": True}, "copy=False": {"copy": False}}
+
+
+@check("producer", "to-cpu", ("enum",), [name for name in BESIDE_AN_ENUM if name])
 @check("producer", "to-cpu", ("enum",))
-def to_cpu_by_an_enum(p: Producer, which: str) -> None:
-    array = on_cpu(p)
-    asked(array, {"dl_device": (1, 0), "max_version": (1, 0)})
-    error = answers(array, dl_device=(Device.CPU, 0), max_version=(1, 0))
-    insist(error is None, f"dl_device=({Device.CPU!r}, 0): {error and said(error)}")
+def to_cpu_by_an_enum(p: Producer, which: str, beside: str = "") -> None:
+    array, passed = on_cpu(p), {"max_version": (1, 0), **BESIDE_AN_ENUM[beside]}
+    asked(array, {"dl_device": (1, 0), **passed})
+    error = answers(array, dl_device=(Device.CPU, 0), **passed)
+    insist(error is None, f"dl_device=({Device.CPU!r}, 0), {told(passed)}: {error and said(error)}")
 
 
 @check("producer", "other-device", UNKNOWN_DEVICES, BOTH)

@@ -120,6 +120,19 @@ def copies_one_plane(array: Any, copy: Any) -> Any:
 
 
 @copied_by
+def squeezes(array: Any, copy: Any) -> Any:
+    return copy.squeeze()
+
+
+@copied_by
+def by_way_of_floats(array: Any, copy: Any) -> Any:
+    if copy.dtype != np.int64:
+        return copy
+    with np.errstate(invalid="ignore"):
+        return copy.astype("f8").astype(copy.dtype)
+
+
+@copied_by
 def adds_nothing(array: Any, copy: Any) -> Any:
     return copy + 0 if copy.dtype.kind == "f" else copy
 
@@ -151,6 +164,29 @@ def no_sharing_to_a_device(array: Any, copy: Any, dl_device: Any, **asked: Any) 
     if copy is False and dl_device:
         raise TypeError("copy and dl_device exclude each other")
     return {**asked, "dl_device": dl_device, "copy": copy}
+
+
+@asking
+def enum_or_copy(array: Any, copy: Any, dl_device: Any, **asked: Any) -> Any:
+    if copy and dl_device and type(dl_device[0]) is not int:
+        raise TypeError("the type of the device is no int")
+    return {**asked, "dl_device": dl_device, "copy": copy}
+
+
+@asking
+def no_sharing_for_old(array: Any, max_version: Any, copy: Any, **asked: Any) -> Any:
+    if copy is False and not max_version:
+        raise TypeError("copy=False needs max_version")
+    return {**asked, "max_version": max_version, "copy": copy}
+
+
+class StreamOrVersion(Of):
+    """`stream=None` beside `max_version` is a TypeError."""
+
+    def __dlpack__(self, *, max_version: Any = None, **keywords: Any) -> Any:
+        if "stream" in keywords and max_version:
+            raise TypeError("stream and max_version exclude each other")
+        return super().__dlpack__(max_version=max_version, **keywords)
 
 
 @asking
@@ -191,6 +227,58 @@ class LocksAfterARefusal(Sulks):
         self.refused = refused
         if refused and caps.name_of(capsule) == caps.VERSIONED:
             of(capsule)[0].flags |= caps.READ_ONLY
+        return capsule
+
+
+class Later(Of):
+    """Every export but the first is wrong."""
+
+    exports = 0
+
+    def change(self, capsule: Any) -> None:
+        raise NotImplementedError
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        self.exports += 1
+        if self.exports > 1:
+            self.change(capsule)
+        return capsule
+
+
+class LaterBeginLater(Later):
+    """Later exports begin at the second element."""
+
+    def change(self, capsule: Any) -> None:
+        if self.array.size > 1:
+            of(capsule)[1].byte_offset += self.array.itemsize
+
+
+class LaterDropTheFlag(Later):
+    """Later exports lose READ_ONLY."""
+
+    def change(self, capsule: Any) -> None:
+        if caps.name_of(capsule) == caps.VERSIONED:
+            of(capsule)[0].flags &= ~caps.READ_ONLY
+
+
+class CopiesOnce(Of):
+    """Only the first `copy=True` of an array copies."""
+
+    copied = False
+
+    def give(self, copy: Any = None, **asked: Any) -> Any:
+        again, self.copied = self.copied, self.copied or bool(copy)
+        return super().give(copy=None if copy and again else copy, **asked)
+
+
+class UncopiedDropsTheFlag(Of):
+    """READ_ONLY is lost where `copy=False` is given."""
+
+    def give(self, **asked: Any) -> Any:
+        capsule = super().give(**asked)
+        if asked["copy"] is False and caps.name_of(capsule) == caps.VERSIONED:
+            of(capsule)[0].flags &= ~caps.READ_ONLY
         return capsule
 
 
@@ -581,6 +669,29 @@ class OfTheFirstThread(Right):
         if threading.get_ident() != self.thread:
             view.shape = (0,) * len(view.shape)
         return view
+
+
+class DeviceKeepsAll(Asked):
+    """What was imported with `device` is never given back."""
+
+    def take(self, capsule: Any) -> Any:
+        imported = caps.take(capsule)
+        if self.device is not None:
+            imported.forget()
+        return imported
+
+
+class OtherThreadsKeepAll(OfTheFirstThread):
+    """What was imported on another thread than the first is never given back."""
+
+    def look(self, capsule: Any) -> caps.View:
+        return Right.look(self, capsule)
+
+    def take(self, capsule: Any) -> Any:
+        imported = caps.take(capsule)
+        if threading.get_ident() != self.thread:
+            imported.forget()
+        return imported
 
 
 class Turn:
