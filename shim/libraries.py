@@ -73,3 +73,13 @@ def nearest(rows: list[Any], version: Version) -> tuple[Any, bool]:
     """Return the row nearest to a release, and whether it speaks of this release."""
     row = next((row for row in reversed(rows) if row.since <= version), rows[0])
     return row, row.since <= version < row.until
+
+
+def version_of_module(name: str) -> str | None:
+    """Return the version of a top-level module, as it or its metadata have it; None: no one."""
+    told = getattr(sys.modules.get(name), "__version__", None)
+    if isinstance(told, str):
+        return told
+    keys = [key for key, library in BY_KEY.items() if library.module.partition(".")[0] == name]
+    found = [version_of(key) for key in keys] or [_version_in_metadata([name])]
+    return found[0]

@@ -84,60 +84,95 @@ class Protocol(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The outcome of handing an object to a consumer; None where it cannot be told."""
+    """What came of a line that was tried; None where it cannot be told."""
 
-    #: "works", "refused", "wrong" (it arrives as something else), "dies" or "unknown".
+    #: The line, an expression of x.
+    line: str
+    #: "works", "changes" (the dtype), "wrong" (values, shape, or freed memory), "refused", "dies",
+    #: "hangs" or "not tried".
     result: str
     copied: bool | None = None
-    #: Whether the consumer takes the memory for writable; None: it does not say.
+    #: Whether the result can be written to.
     writable: bool | None = None
-    #: The party that refuses it.
-    by: str = ""
-    #: The error is one of these.
+    #: The type of the error that refused it.
     raises: tuple[str, ...] = ()
+    #: The error, how the process ended, or what is wrong.
     why: str = ""
-    #: What cures it, as a user types it: an option of ``upgrade``, or ``dlshim.from_dlpack(x)``
-    #: instead of it; "": nothing does.
-    cure: str = ""
+    #: Harm that is done although it works, in words.
+    what: tuple[str, ...] = ()
+    #: The warnings of the call, each with its category.
+    warnings: tuple[str, ...] = ()
+    #: With what the values were compared, or why they were not.
+    compared: str = ""
 
     def __str__(self) -> str:
-        error = " or ".join(self.raises if len(self.raises) < 4 else ["an error"])
-        if self.result == "refused":
-            return f"refused by {self.by}: {error}"
-        if self.result == "wrong":
-            return f"arrives as something else{f', or {error}' if error else ', without an error'}"
+        """Tell the outcome in one line."""
+        why = _one_line(self.why.partition("\n")[0])
         if self.result != "works":
-            return "ends the process" if self.result == "dies" else self.result
-        copied = {True: ", copied", False: ", zero copy", None: ""}[self.copied]
-        return (
-            "works" + copied + {True: ", writable", False: ", read-only", None: ""}[self.writable]
-        )
+            return f"{_RESULTS[self.result]}: {why}"
+        copied = {True: "copied", False: "shares memory", None: ""}[self.copied]
+        writable = {True: "writable", False: "read-only", None: ""}[self.writable]
+        warned = [f"with {each.partition(':')[0]}" for each in self.warnings]
+        return ", ".join(filter(None, (self.compared, copied, writable, *self.what, *warned)))
+
+    @property
+    def mark(self) -> str:
+        """How good it is, as one character."""
+        if self.result != "works":
+            return "✗"
+        return "!" if self.what or self.warnings else "✓"
+
+
+#: The end of what is said of a line that fills what is missing.
+_FILLED = "for a missing or hidden value"
+
+#: What is said before the reason.
+_RESULTS = {"changes": "changes", "wrong": "WRONG", "refused": "refused", "hangs": "hangs"}
+_RESULTS |= {"dies": "ends the process", "not tried": "not tried"}
 
 
 class Verdict(NamedTuple):
-    """The verdict of one function on the object, as it is and upgraded."""
+    """What a function makes of the object, as it is and upgraded: each line was tried."""
 
-    #: The function.
+    #: The function, or the expression of x.
     consumer: str
-    #: The version of its library; None: not installed.
+    #: The version of its library; None: it tells none.
     version: str | None
     bare: Outcome
     upgraded: Outcome
-    #: Further effects, in sentences: marks that are lost, streams.
+    #: Harm that is done although it works, in words.
     what: str = ""
-    #: Why it does not work as it is, or upgraded (both, where they differ), or why nothing can be
-    #: said.
+    #: Why it does not work as it is, or upgraded (both, where they differ), or was not tried.
     why: str = ""
-    #: The call that works where the bare or the upgraded one does not; empty: there is none, or
+    #: The line to use where the bare or the upgraded one has a fault; empty: there is none, or
     #: none is needed.
     cure: str = ""
+    #: Each line that was tried, in order.
+    tried: tuple[Outcome, ...] = ()
+    #: What the object that was tried lacks of x, where it was made anew for that.
+    remade: str = ""
 
     def __str__(self) -> str:
-        told = {
-            name: str(getattr(self, name)) for name in ("bare", "upgraded", "what", "why", "cure")
-        }
-        lines = [f"    {name:<12}{_one_line(value)}" for name, value in told.items() if value]
-        return "\n".join([f"{self.consumer} {self.version or '(not installed)'}", *lines])
+        """Tell the bare and the upgraded line, and the one to use."""
+        ours = [each for each in self.tried if "dlshim." in each.line]
+        near = [each for each in ours if each.result == "changes" or each.why.endswith(_FILLED)]
+        shown = [each for each in self.tried if each.line == self.cure] or near[:1]
+        return self.text([self.bare, self.upgraded, *shown])
+
+    def text(self, outcomes: Iterable[Outcome]) -> str:
+        """Tell some of the outcomes, a line each, and what to use."""
+        if not self.tried:
+            return f"{self.consumer} {self.version or ''}".rstrip() + f"\n    {self.bare}"
+        rows = list(dict.fromkeys(outcomes))
+        width = max(len(each.line) for each in rows)
+        calls = f"{len(self.tried)} call{'s' * (len(self.tried) > 1)} in a child process"
+        head = f"{self.consumer} {self.version or ''}".rstrip() + f", tried: {calls}"
+        lines = [f"    {each.mark} {each.line:<{width}}  {each}" for each in rows]
+        if self.remade:
+            lines.insert(0, f"    tried with {_one_line(self.remade)}")
+        works = any(each.result == "works" for each in self.tried)
+        use = self.cure or (self.bare.line if works else "nothing keeps the values and the dtype")
+        return "\n".join([head, *lines, f"    use:  {use}"])
 
 
 class Report(NamedTuple):
@@ -219,18 +254,19 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 def inspect(obj: Any, *, export: bool = False, consumer: Any = None) -> Report:
     """Report what ``obj`` offers and what ``upgrade(obj)`` would do with it.
 
-    Nothing is consumed, imported or synchronised.  With ``export=True`` one export is
-    asked for with stream -1, looked at and dropped, so that dtype, shape and the like
+    Nothing is consumed, imported or synchronised in this process.  With ``export=True`` one
+    export is asked for with stream -1, looked at and dropped, so that dtype, shape and the like
     are known.
 
-    ``consumer`` names a library, a function (``"torch"``, ``"torch.asarray"``), or is the module or
-    the function itself: the report's ``verdicts`` then say what it will do with the object.
+    ``consumer`` names a library, a function or an expression (``"torch"``, ``"torch.asarray"``,
+    ``"f(x, axis=1)"``), or is the module or the function itself.  It is tried in a child process,
+    on an object that is made like this one: the report's ``verdicts`` say what came out.
     """
     report = _report_of(obj, export)
     if consumer is None:
         return report
-    # They know all libraries, of which a report without them needs nothing.
-    verdicts = import_module("dlshim.verdicts").verdicts
+    # A report without them needs no child process.
+    verdicts = import_module("dlshim.trial.asked").verdicts
     return report._replace(verdicts=verdicts(obj, report, consumer))
 
 

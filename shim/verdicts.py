@@ -1,12 +1,13 @@
-"""The verdicts of ``inspect``: how a consumer will take an object, as it is and upgraded.
+"""What the tables expect: how a consumer will take an object, as it is and upgraded.
 
-The answer follows from the rows of ``consumers`` and ``sources``; the consumer is not asked.
+``doctor`` and the matrix ask for it.  The answer follows from the rows of ``consumers`` and
+``sources``; the consumer is not asked.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from .arrays import row_major
 from .consumers import filled, functions_of, row_of, rows_of
@@ -42,8 +43,9 @@ from .options import (
     VOUCH,
     Option,
 )
-from .report import Outcome, Report, Verdict
+from .report import Report, inspect
 from .stream_table import cells
+from .text import printable
 
 #: Kinds of producers in the table of stream rules, by the library's row; others are "modern".
 _ASKED = {"torch": "modern, not 2", "jax": "modern, not -1", "tensorflow": "has waited"}
@@ -58,7 +60,71 @@ _BARE_BUFFER = "it asks the Tensor for a buffer without shape and format, which 
 _DEVICE = "read from the sources alone, not verified"
 
 
-def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
+class Expected(NamedTuple):
+    """The outcome of handing an object to a consumer; None where it cannot be told."""
+
+    #: "works", "refused", "wrong" (it arrives as something else), "dies" or "unknown".
+    result: str
+    copied: bool | None = None
+    #: Whether the consumer takes the memory for writable; None: it does not say.
+    writable: bool | None = None
+    #: The party that refuses it.
+    by: str = ""
+    #: The error is one of these.
+    raises: tuple[str, ...] = ()
+    why: str = ""
+    #: What cures it, as a user types it: an option of ``upgrade``, or ``dlshim.from_dlpack(x)``
+    #: instead of it; "": nothing does.
+    cure: str = ""
+
+    def __str__(self) -> str:
+        error = " or ".join(self.raises if len(self.raises) < 4 else ["an error"])
+        if self.result == "refused":
+            return f"refused by {self.by}: {error}"
+        if self.result == "wrong":
+            return f"arrives as something else{f', or {error}' if error else ', without an error'}"
+        if self.result != "works":
+            return "ends the process" if self.result == "dies" else self.result
+        copied = {True: ", copied", False: ", zero copy", None: ""}[self.copied]
+        return (
+            "works" + copied + {True: ", writable", False: ", read-only", None: ""}[self.writable]
+        )
+
+
+class Expectation(NamedTuple):
+    """The verdict of one function on the object, as it is and upgraded."""
+
+    #: The function.
+    consumer: str
+    #: The version of its library; None: not installed.
+    version: str | None
+    bare: Expected
+    upgraded: Expected
+    #: Further effects, in sentences: marks that are lost, streams.
+    what: str = ""
+    #: Why it does not work as it is, or upgraded (both, where they differ), or why nothing can be
+    #: said.
+    why: str = ""
+    #: The call that works where the bare or the upgraded one does not; empty: there is none, or
+    #: none is needed.
+    cure: str = ""
+
+    def __str__(self) -> str:
+        told = {
+            name: str(getattr(self, name)) for name in ("bare", "upgraded", "what", "why", "cure")
+        }
+        lines = [
+            f"    {name:<12}{printable(value, kept='')}" for name, value in told.items() if value
+        ]
+        return "\n".join([f"{self.consumer} {self.version or '(not installed)'}", *lines])
+
+
+def expected(obj: Any, consumer: Any, *, export: bool = False) -> tuple[Expectation, ...]:
+    """Return what the tables expect of a consumer; export: after a look at one export."""
+    return verdicts(obj, inspect(obj, export=export), consumer)
+
+
+def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Expectation, ...]:
     """Return the verdict of each function that `consumer` stands for on an object."""
     found, facts = [], facts_of(obj, report)
     for name in functions_of(consumer):
@@ -78,13 +144,13 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
         elif version:
             first, end = (".".join(map(str, span)) for span in (rows[0].since, rows[-1].until))
             why = f"not verified: the table has releases from {first or '0'} to before {end or '0'}"
-        none = Outcome("unknown", why=why)
-        found.append(Verdict(name, version, none, none, _what(facts, row, none), why))
+        none = Expected("unknown", why=why)
+        found.append(Expectation(name, version, none, none, _what(facts, row, none), why))
     way = _way(obj, report, facts)
     return tuple(each._replace(cure=way) if way and _needs_way(each) else each for each in found)
 
 
-def _needs_way(verdict: Verdict) -> bool:
+def _needs_way(verdict: Expectation) -> bool:
     """Whether the object is refused, and no option or call is named that makes it pass."""
     refused = verdict.upgraded.by == "dlshim" and verdict.bare.result != "works"
     return refused and not verdict.cure
@@ -107,7 +173,7 @@ def _span(row: Known) -> str:
     return " to ".join(".".join(map(str, release)) for release in (row.since, last))
 
 
-def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:
+def outcomes(facts: Facts, row: Known) -> tuple[Expected, Expected]:
     """Return the outcomes of a row for an object as it is, and upgraded."""
     asks_legacy = row.asks != VERSIONED and row.wants != "buffer" and not row.reads_table
     if facts.dtype == "bool" and facts.source and asks_legacy:
@@ -115,7 +181,7 @@ def outcomes(facts: Facts, row: Known) -> tuple[Outcome, Outcome]:
     return _bare(facts, row), _upgraded(facts, row)
 
 
-def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
+def _verdict(facts: Facts, row: Known, version: str) -> Expectation:
     bare, upgraded = outcomes(facts, row)
     ours = facts.kind in ("upgraded", "tensor") and row.wants == "object"
     ours = ours and not (facts.kind == "tensor" and (row.bare_buffer or _holds_buffers(row)))
@@ -131,10 +197,10 @@ def _verdict(facts: Facts, row: Known, version: str) -> Verdict:
     what = _what(facts, row, bare if bare.result == "works" else upgraded)
     if isinstance(option, Option) and (narrowed := _narrowed(_cured(facts, option), row)):
         what = "; ".join(filter(None, (what, f"with the cure, {narrowed}")))
-    return Verdict(row.name, version, bare, upgraded, what, _why(bare, upgraded), cure)
+    return Expectation(row.name, version, bare, upgraded, what, _why(bare, upgraded), cure)
 
 
-def _why(bare: Outcome, upgraded: Outcome) -> str:
+def _why(bare: Expected, upgraded: Expected) -> str:
     """Return the reason of the outcome that is not as it should be, or of both."""
     if bare.result == "unknown" or (bare.result == "works" and upgraded.result != "unknown"):
         return upgraded.why or bare.why
@@ -151,7 +217,7 @@ def _narrowed(facts: Facts, row: Known) -> str:
     return limit.reason if limit and limit.narrows else ""
 
 
-def cure_of(facts: Facts, row: Known, outcome: Outcome) -> str:
+def cure_of(facts: Facts, row: Known, outcome: Expected) -> str:
     """Return what cures an outcome, unless something else stands in the way then."""
     if outcome.cure in BUFFERS:
         return _buffer_taken(facts, row)
@@ -217,20 +283,20 @@ def _cured(facts: Facts, option: Option) -> Facts:
     )
 
 
-def _loses_mark(facts: Facts, row: Known, outcome: Outcome) -> bool:
+def _loses_mark(facts: Facts, row: Known, outcome: Expected) -> bool:
     unmarked = row.flag == IGNORES or outcome.writable
     readonly = facts.readonly or facts.immutable
     return bool(readonly and unmarked and outcome.copied is False)
 
 
-def _is_unaligned(facts: Facts, row: Known, outcome: Outcome) -> bool:
+def _is_unaligned(facts: Facts, row: Known, outcome: Expected) -> bool:
     """Whether it takes memory that it cannot compute with."""
     held = outcome.result == "works" and not outcome.copied
     aligned_to = facts.aligned_to or row.alignment
     return held and aligned_to < row.alignment and 0 not in (facts.shape or ())
 
 
-def _what(facts: Facts, row: Known, outcome: Outcome) -> str:
+def _what(facts: Facts, row: Known, outcome: Expected) -> str:
     said = []
     if outcome.copied is not None:
         keeps = "owns its memory" if outcome.copied else "keeps the memory of x alive"
@@ -266,25 +332,25 @@ def _stream(facts: Facts, row: Known) -> str:
     return f"the consumer passes {row.stream}, S; upgraded, {waits} ({family} of dlshim's streams)"
 
 
-def _refused(by: str, raises: tuple[str, ...], why: str, cure: str = "") -> Outcome:
-    return Outcome("refused", by=by, raises=raises, why=why, cure=cure)
+def _refused(by: str, raises: tuple[str, ...], why: str, cure: str = "") -> Expected:
+    return Expected("refused", by=by, raises=raises, why=why, cure=cure)
 
 
-def _unknown(why: str) -> Outcome:
-    return Outcome("unknown", why=why)
+def _unknown(why: str) -> Expected:
+    return Expected("unknown", why=why)
 
 
-def _bare(facts: Facts, row: Known) -> Outcome:
+def _bare(facts: Facts, row: Known) -> Expected:
     if facts.kind == "capsule":
         return _capsule(facts, row)
     if facts.kind == "tensor" and row.bare_buffer:
         return _refused("dlshim", ("RuntimeError",), _BARE_BUFFER)
     if facts.kind == "tensor" and _takes_buffer_of(facts, row):
-        return Outcome("works", False)
+        return Expected("works", False)
     if row.wants == "capsule":
         return _refused(row.name, ("TypeError",), "it takes only raw capsules")
     if row.takes_own and row.library == facts.library:
-        return Outcome("works", False)
+        return Expected("works", False)
     by_buffer = row.buffer_first or (not facts.has_dlpack and row.takes_buffers)
     if row.wants == "buffer" or row.converts or (facts.has_buffer and by_buffer):
         return _unknown(_BY_BUFFER)
@@ -298,7 +364,7 @@ def _bare(facts: Facts, row: Known) -> Outcome:
         return _unknown("what this type of object answers is not in the table")
     outcome = _asked(facts, row, facts.source)
     if why in (CONJUGATED, NEGATED, MASKED) and outcome.result == "works":
-        return Outcome("wrong", by=facts.source.name, why=why)
+        return Expected("wrong", by=facts.source.name, why=why)
     return _unknown(facts.fails) if facts.fails and outcome.result == "works" else outcome
 
 
@@ -308,7 +374,7 @@ def _goes_past_checks(facts: Facts, row: Known) -> bool:
     return facts.library == "torch" and (row.unchecked or by_table)
 
 
-def _capsule(facts: Facts, row: Known) -> Outcome:
+def _capsule(facts: Facts, row: Known) -> Expected:
     versioned = facts.readonly is not None
     if not facts.has_way:
         return _unknown("it is no DLPack capsule, or was consumed")
@@ -325,7 +391,7 @@ def _capsule(facts: Facts, row: Known) -> Outcome:
 _ASKED_AGAIN = ("BufferError", "TypeError")
 
 
-def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
+def _asked(facts: Facts, row: Known, source: Source) -> Expected:
     keywords, readonly = row.keywords, facts.readonly
     if readonly is None and facts.immutable and source.states:
         readonly = True
@@ -356,7 +422,7 @@ def _asked(facts: Facts, row: Known, source: Source) -> Outcome:
     return _arrives(facts, row, versioned, stated)
 
 
-def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> Outcome:
+def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> Expected:
     if row.versioned_only and not versioned:
         why = "the object gives DLPack 0.x, the consumer takes 1.x only"
         return _refused(row.name, ("ValueError",), why)
@@ -370,7 +436,7 @@ def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> 
             return _unknown("what it makes of strides beside an extent of 1 is not in the table")
         if array.negative and not row.supports_negative:
             if row.negative:
-                return Outcome(
+                return Expected(
                     row.negative, by=row.name, why="it does not support negative strides"
                 )
             return _unknown("what it makes of negative strides is not in the table")
@@ -384,7 +450,7 @@ def _arrives(facts: Facts, row: Known, versioned: bool, stated: bool | None) -> 
     return _held(facts, row, writable)
 
 
-def _upgraded(facts: Facts, row: Known) -> Outcome:
+def _upgraded(facts: Facts, row: Known) -> Expected:
     if not facts.has_way:
         return _refused("dlshim", ("UnsupportedObjectError",), "the object offers no way in")
     kernel = facts.refuses[0] == GRAD and row.reads_table and facts.has_table
@@ -413,7 +479,7 @@ def _upgraded(facts: Facts, row: Known) -> Outcome:
     return _held(facts, row, not readonly if honours else None)
 
 
-def _layout(facts: Facts, row: Known) -> Outcome | None:
+def _layout(facts: Facts, row: Known) -> Expected | None:
     """What becomes of a layout that the consumer is known not to take (N9); None: it takes it."""
     known = row.layout or ("" if row.supports_negative else "negative")
     array = facts.array
@@ -435,7 +501,7 @@ def _layout(facts: Facts, row: Known) -> Outcome | None:
 
 def _readonly(
     facts: Facts, row: Known, stated: bool | None, readonly: bool | None
-) -> Outcome | None:
+) -> Expected | None:
     """The refusal of read-only memory to a consumer that is not told, or does not heed it (T8)."""
     strict = facts.word == "error"
     careful = row.wants == "buffer" or row.reads_table or (row.never_writes and not strict)
@@ -451,7 +517,7 @@ def _readonly(
     return _refused("dlshim", (row.passes_on,), UNTOLD if untold else UNHEEDED, cure)
 
 
-def _elsewhere(facts: Facts, row: Known) -> Outcome | None:
+def _elsewhere(facts: Facts, row: Known) -> Expected | None:
     """The refusal of memory on a device that the consumer does not take."""
     taken = (*((1, 3, 11) if row.host else ()), *row.devices)
     if facts.device is None or facts.device[0] in taken:
@@ -469,10 +535,10 @@ def _reason_and_cure(array: Array, row: Known, limit: Limit) -> tuple[str, str]:
     return limit.reason, limit.cure
 
 
-def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
+def _held(facts: Facts, row: Known, writable: bool | None) -> Expected:
     """Return the outcome when the consumer has the memory."""
     if facts.device and facts.device[0] != 1 and facts.device[0] in row.devices:
-        return Outcome("works", False, writable, why=_DEVICE)
+        return Expected("works", False, writable, why=_DEVICE)
     array = facts.array
     if array is None and row.limits:
         return _unknown(_LOOK)
@@ -481,7 +547,7 @@ def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
         result = "dies" if limit.kills else "wrong" if limit.changes else "refused"
         raises = limit.raises if limit.changes else row.raises
         why, cure = _reason_and_cure(array, row, limit)
-        return Outcome(result, None, None, row.library, raises, why, cure)
+        return Expected(result, None, None, row.library, raises, why, cure)
     copied = {SHARES: facts.joined, COPIES: True}.get(row.memory)
     if row.memory == COPIES_UNALIGNED and facts.aligned_to is not None:
         copied = facts.aligned_to < 64
@@ -489,4 +555,4 @@ def _held(facts: Facts, row: Known, writable: bool | None) -> Outcome:
         writable = False
     if array and 0 in array.shape:  # a consumer may take none of it
         copied = writable = None
-    return Outcome("works", copied, writable)
+    return Expected("works", copied, writable)

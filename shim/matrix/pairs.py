@@ -21,9 +21,8 @@ from ..facts import Facts
 from ..known.arrays import Case, Consumer, Producer
 from ..libraries import BUILT_IN, nearest, version_tuple
 from ..options import AS_BOOL, AS_TAKEN, BUFFERS, Option
-from ..report import Outcome
 from ..sources import source_of
-from ..verdicts import cure_of, outcomes
+from ..verdicts import Expected, cure_of, outcomes
 from .consumers import CONSUMERS, asks_as
 from .producers import CASE_BY_KEY, COST_CASE, PRODUCERS
 
@@ -101,7 +100,7 @@ class Exchange:
             device=(1, 0),
         )
 
-    def expected(self) -> tuple[Outcome, Outcome]:
+    def expected(self) -> tuple[Expected, Expected]:
         """What comes of it bare, and upgraded."""
         facts, row = self.facts(), self.row()
         bare = row
@@ -111,11 +110,11 @@ class Exchange:
 
 
 if TYPE_CHECKING:
-    Covered = tuple[Outcome, Callable[[Exchange], bool]]
+    Covered = tuple[Expected, Callable[[Exchange], bool]]
 
 
 def _limit(why: str, covers: Callable[[Exchange], bool], cure: str = "") -> Covered:
-    return Outcome("wrong" if cure else "refused", why=why, cure=cure), covers
+    return Expected("wrong" if cure else "refused", why=why, cure=cure), covers
 
 
 #: Limits of producers, and faults of consumers, that ``inspect`` does not tell.  Of those that are
@@ -161,7 +160,7 @@ LIMITS: tuple[Covered, ...] = (
 )
 
 
-def limit_of(exchange: Exchange) -> Outcome | None:
+def limit_of(exchange: Exchange) -> Expected | None:
     """Return the first limit that covers the exchange; None: it should work."""
     own = next((limit for limit, covers in LIMITS if covers(exchange)), None)
     if own and not own.cure:
@@ -178,7 +177,7 @@ class Cell:
     """One exchange: what it is, what is expected of it, what came of it."""
 
     exchange: Exchange
-    limit: Outcome | None
+    limit: Expected | None
     bare: dict[str, Any] = field(default_factory=dict)
     upgraded: dict[str, Any] = field(default_factory=dict)
 

@@ -328,8 +328,7 @@ IMPORTS = {
     "tracking": "dlshim.track().stop()",
     "report": "str(dlshim.inspect(Source()))",
     "enums": "str(dlshim.inspect(Source()))",
-    "verdicts": "str(dlshim.inspect(Source(), consumer='numpy'))",
-    "libraries": "str(dlshim.inspect(Source(), consumer='numpy'))",
+    "trial.asked": "str(dlshim.inspect(Source(), consumer='numpy'))",
     "cures": "refused()",
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 import dlshim
 from doubles import capsules as caps
-from doubles.asking import bare, live, tells, versioned
+from doubles.asking import bare, live, versioned
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
     EDITIONS,
@@ -375,6 +375,5 @@ def test_enums_have_the_headers_names():
 def test_a_consumer_that_is_none_is_told_what_one_is(consumer):
     with pytest.raises(ValueError) as raised:
         dlshim.inspect(P2(), consumer=consumer)
-    said = f"consumer {consumer!r} of type {type(consumer).__name__} is not known; for one "
-    assert str(raised.value).startswith(said)
-    tells(raised.value, 'arrays ask "numpy.asarray"', "libraries are known: ", "torch, ")
+    said = f"consumer {consumer!r} of type {type(consumer).__name__} is no library and no function"
+    assert str(raised.value) == said

@@ -1,4 +1,4 @@
-"""What ``inspect(x, consumer=...)`` says, without any library: their versions are made up.
+"""What the tables expect of consumers, without any library: their versions are made up.
 
 That the tables are right is for tests/interop, which compares every verdict with what happens.
 """
@@ -9,7 +9,6 @@ import array
 import ctypes
 import itertools
 import mmap
-import pickle
 import re
 import sys
 import types
@@ -22,6 +21,7 @@ from dlshim import counted, look
 from dlshim.consumers import names
 from dlshim.known.rows import LIMITS
 from dlshim.options import AS_TAKEN
+from dlshim.verdicts import Expectation, expected
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.producers import P1, P2, P3, P1a, jax_like, torch_like
@@ -48,8 +48,8 @@ def pretended(monkeypatch):
     return sys.modules
 
 
-def one(x, consumer, **options) -> dlshim.Verdict:
-    (verdict,) = dlshim.inspect(x, consumer=consumer, **options).verdicts
+def one(x, consumer, **options) -> Expectation:
+    (verdict,) = expected(x, consumer, **options)
     return verdict
 
 
@@ -279,9 +279,9 @@ def test_a_library_that_is_not_there():
 def test_an_unknown_consumer_names_those_that_are_known():
     for consumer in ("torhc", "pandas", len, object(), types.ModuleType("strange")):
         with pytest.raises(ValueError, match=r"is not known.*numpy\.asarray.*, torch, "):
-            dlshim.inspect(b"", consumer=consumer)
+            expected(b"", consumer)
     with pytest.raises(ValueError) as raised:
-        dlshim.inspect(b"", consumer="torch.tensor")
+        expected(b"", "torch.tensor")
     assert str(raised.value) == (
         "consumer 'torch.tensor' is not known; of torch, these are: torch.as_tensor, "
         "torch.asarray, torch.from_dlpack"
@@ -306,12 +306,12 @@ def test_modules_and_functions(pretended):
     Array.from_dlpack.__func__.__qualname__ = "Array.from_dlpack"
     Array.from_dlpack.__func__.__module__ = "pyarrow.lib"
     assert one(floats(1), Array.from_dlpack).consumer == "pyarrow.Array.from_dlpack"
-    both = dlshim.inspect(floats(1), consumer="pyarrow").verdicts
+    both = expected(floats(1), "pyarrow")
     assert [v.consumer.split(".")[1] for v in both] == ["Array", "Tensor", "FixedShapeTensorArray"]
 
 
 def test_nanobind_is_told_by_spans_of_releases():
-    told = dlshim.inspect(b"x", consumer="nanobind").verdicts
+    told = expected(b"x", "nanobind")
     assert [(v.consumer, v.version) for v in told] == [
         ("nanobind, writable parameter", "2.2 to 2.9"),
         ("nanobind, writable parameter", "2.10 to 3.1"),
@@ -322,7 +322,7 @@ def test_nanobind_is_told_by_spans_of_releases():
 
 
 def by_parameter(x, parameter, release):
-    told = dlshim.inspect(x, consumer="nanobind", export=True).verdicts
+    told = expected(x, "nanobind", export=True)
     (verdict,) = (v for v in told if parameter in v.consumer and v.version == release)
     return verdict
 
@@ -365,7 +365,7 @@ View.__module__, View.__qualname__ = "cuda.core._memoryview", "StridedMemoryView
 
 def test_memory_whose_mark_is_not_seen_is_not_promised_to_a_function_that_writes(monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda", types.SimpleNamespace(__version__="1.2.2"))
-    told = dlshim.inspect(View((3,), "float32"), consumer="nanobind").verdicts
+    told = expected(View((3,), "float32"), "nanobind")
     (verdict,) = (v for v in told if (v.consumer, v.version) == (told[0].consumer, "2.10 to 3.1"))
     assert verdict.bare.result == verdict.upgraded.result == "unknown"
     assert "read-only" in verdict.bare.why
@@ -419,7 +419,7 @@ class OfTorchWithATable(OfTorch):
 @pytest.mark.parametrize(("parameter", "release"), [("writable", "2.10 to 3.1"), *UNMARKED])
 def test_nanobind_goes_past_what_torch_checks(parameter, release):
     def told(**facts):
-        verdicts = dlshim.inspect(OfTorch(**facts), consumer="nanobind").verdicts
+        verdicts = expected(OfTorch(**facts), "nanobind")
         return next(v for v in verdicts if parameter in v.consumer and v.version == release)
 
     grad = told(requires_grad=True)
@@ -523,7 +523,7 @@ def test_nothing_is_consumed_called_or_imported():
     before = set(sys.modules)
     for name in names():
         for each in (x, capsule, dlshim.upgrade(x), floats(1)[::-1]):
-            dlshim.inspect(each, consumer=name)
+            expected(each, name)
     assert x.calls == [] and x.exports == []
     new = {module.partition(".")[0] for module in set(sys.modules) - before}
     assert not new & {"cupy", "paddle", "mlx", "onnxruntime", "nanoarrow", "tvm_ffi", "nanobind"}
@@ -597,14 +597,6 @@ def test_a_buffer_written_in_c_is_looked_at(x):
     """From 3.12 on it shows as a method of the type."""
     report = dlshim.inspect(x)
     assert report.shape == (memoryview(x).shape) and report.dtype is not None
-
-
-def test_a_report_with_verdicts_prints_and_pickles():
-    report = dlshim.inspect(floats(1, 2)[::-1], consumer="torch")
-    text = str(report)
-    for word in ("to torch.from_dlpack 2.13", "bare", "upgraded", "refused by dlshim", "cure"):
-        assert word in text
-    assert pickle.loads(pickle.dumps(report)) == report
 
 
 class Forged:
@@ -714,7 +706,7 @@ def test_a_static_method_of_c_is_known_by_its_package():
         assert one(floats(1), from_dlpack).consumer == known
     from_dlpack.__module__, from_dlpack.__qualname__ = "torch.of_others", "not_known"
     with pytest.raises(ValueError, match="is not known"):
-        dlshim.inspect(floats(1), consumer=from_dlpack)
+        expected(floats(1), from_dlpack)
 
 
 def test_a_consumer_that_takes_no_host_memory(pretended, monkeypatch):

@@ -101,10 +101,12 @@ class Cured(Upgraded):
     name = "cured"
 
     def give(self, producer, consumer, made):
+        from dlshim.verdicts import expected
+
         from .verdicts import verdict_of
 
-        report = self.dlshim.inspect(made.obj, export=True, consumer=consumer.known)
-        cure = verdict_of(report, consumer).cure
+        found = expected(made.obj, consumer.known, export=True)
+        cure = verdict_of(found, consumer).cure
         if not cure or cure.startswith("pass "):  # which names another object
             raise NoCure
         call = cure.partition("(")[2].removesuffix(")")

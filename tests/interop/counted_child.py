@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import dlshim
+from dlshim.verdicts import expected
 
 from . import libraries
 from .consumers import Consumer
@@ -62,8 +63,7 @@ def outcome(consumer: Consumer, made: Callable[[], Any], wanted: np.ndarray) -> 
 
 def tell(consumer: Consumer, x: Any, wanted: np.ndarray) -> dict[str, Any]:
     verdicts = [
-        verdict_of(dlshim.inspect(x, consumer=consumer.known, export=export), consumer)
-        for export in (False, True)
+        verdict_of(expected(x, consumer.known, export=export), consumer) for export in (False, True)
     ]
     told: dict[str, Any] = {
         "bare": outcome(consumer, lambda: x, wanted),

@@ -1,4 +1,4 @@
-"""What ``dlshim.inspect(x, consumer=...)`` says of each cell, and whether the run agrees.
+"""What the tables expect of each cell, and whether the run agrees.
 
 A verdict may say that something cannot be told. What it does say must be what happens, bare and
 upgraded: works or not, by which error, copied or not, writable or not.
@@ -10,9 +10,8 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 
-import dlshim
 from dlshim.known.rows import COPIES_UNALIGNED
-from dlshim.report import Outcome
+from dlshim.verdicts import Expectation, Expected, expected
 
 from . import cells
 from .consumers import Consumer
@@ -36,28 +35,27 @@ def tell(producer: Producer, consumer: Consumer, dtype, layout) -> str | None:
         return None
     told = []
     for export in (False, True):
-        report = dlshim.inspect(made.obj, consumer=consumer.known, export=export)
-        verdict = verdict_of(report, consumer)
+        verdict = verdict_of(expected(made.obj, consumer.known, export=export), consumer)
         told.append([as_told(getattr(verdict, part), made, consumer) for part in PARTS])
     return json.dumps([told, made.facts.address is None, consumer.capsule])
 
 
-def as_told(outcome: Outcome, made, consumer: Consumer) -> dict:
+def as_told(outcome: Expected, made, consumer: Consumer) -> dict:
     """What may differ between two arrays of a cell is compared at once: where the memory lies."""
     if consumer.memory == COPIES_UNALIGNED and outcome.copied is not None:
         here = made.facts.address  # None: each export lies elsewhere
         if here is None or outcome.copied == consumer.copies(made.facts):
             outcome = outcome._replace(copied=None)
         else:
-            outcome = Outcome("contradicts the address")
+            outcome = Expected("contradicts the address")
     return outcome._asdict()
 
 
-def verdict_of(report: dlshim.Report, consumer: Consumer):
+def verdict_of(found: tuple[Expectation, ...], consumer: Consumer):
     """nanobind is told by spans of releases, each in one verdict; all others have one."""
-    if len(report.verdicts) == 1:
-        return report.verdicts[0]
-    return next(v for v in report.verdicts if is_within(v.version, consumer.version()))
+    if len(found) == 1:
+        return found[0]
+    return next(v for v in found if is_within(v.version, consumer.version()))
 
 
 def is_within(span: str, version: tuple[int, ...]) -> bool:
@@ -90,7 +88,7 @@ def compare(summary) -> Compared:
                 seen = summary.shim(part).get(key)
                 if seen is None or seen.kind in (cells.NA, cells.LEAK):
                     continue
-                outcome = Outcome(**said)
+                outcome = Expected(**said)
                 counts[part + export, outcome.result] += 1
                 if outcome.result == "unknown":
                     unknown[part + export, outcome.why, key[1]] += 1
@@ -104,7 +102,7 @@ def compare(summary) -> Compared:
     return Compared(lines, counts, unknown)
 
 
-def contradiction(said: Outcome, seen, no_address: bool) -> str:
+def contradiction(said: Expected, seen, no_address: bool) -> str:
     """Why the verdict is wrong; "" if it is not."""
     if said.result == "unknown":
         return ""

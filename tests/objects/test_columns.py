@@ -17,6 +17,7 @@ import pytest
 import tomllib
 
 import dlshim
+from dlshim.verdicts import expected
 
 TABLES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 NEEDED = ("pyarrow", "pyarrow.compute", "polars", "pandas", "duckdb", "arro3.core", "nanoarrow")
@@ -93,9 +94,9 @@ def test_inspect_says_so_and_exports_nothing(row: dict[str, Any]) -> None:
     x = eval(row["x"], space)
     gc.collect()  # what other tests have left
     before = dlshim.stats()
-    report = dlshim.inspect(x, consumer="numpy.from_dlpack")
+    report = dlshim.inspect(x)
+    (verdict,) = expected(x, "numpy.from_dlpack")
     assert dlshim.stats() == before
-    (verdict,) = report.verdicts
     if not report.plan:
         assert verdict.upgraded.raises == ("UnsupportedObjectError",)
     elif report.dtype is None:
@@ -116,9 +117,9 @@ def test_inspect_says_so_and_exports_nothing(row: dict[str, Any]) -> None:
         assert option[1] == ('order="C"' if joined else "copy=True")
         for each in {option[1], "copy=True"} | ({'order="auto"'} if joined else set()):
             upgraded = eval(f"dlshim.upgrade(x, {each})")
-            told = dlshim.inspect(upgraded, consumer="numpy.from_dlpack")
-            assert told.verdicts[0].upgraded.result in ("works", "unknown")
-            assert told.verdicts[0].upgraded.copied is not False
+            (told,) = expected(upgraded, "numpy.from_dlpack")
+            assert told.upgraded.result in ("works", "unknown")
+            assert told.upgraded.copied is not False
             assert same(numpy.from_dlpack(upgraded).tolist(), eval(row["values"], space))
 
 

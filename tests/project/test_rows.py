@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from project.tree import ROOT, read_toml
 
-import dlshim
 from dlshim import consumers, facts, libraries, sources, verdicts
 from dlshim.cli import doctor
 
@@ -41,12 +40,12 @@ def test_every_row_was_seen_in_a_release_on_a_day(row: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_of_a_newer_release_inspect_says_that_it_is_not_verified(
+def test_of_a_newer_release_the_tables_say_that_it_is_not_verified(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = end_of(consumers.rows_of(name))
     monkeypatch.setattr(verdicts, "version_of", lambda key: newer)
-    (verdict,) = dlshim.inspect(bytearray(4), consumer=name).verdicts
+    (verdict,) = verdicts.expected(bytearray(4), name)
     assert verdict.why.startswith("not verified: the table has releases from")
     assert verdict.bare.result == verdict.upgraded.result == "unknown"
 

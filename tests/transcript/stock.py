@@ -104,7 +104,6 @@ OPTIONS = [
 ]  # fmt: skip
 
 #: Consumers that ask in ways of their own, for objects that are told apart by how they answer.
-FEW = ["numpy.from_dlpack", "torch.from_dlpack", "tvm_ffi.from_dlpack", "nanobind"]
 DOUBLES = [f"stock.edition({name!r})" for name in EDITIONS]
 UNALIGNED = [
     *PLAIN, *CAPSULES,

@@ -83,8 +83,6 @@ TEXTS = (
     (re.compile(r"\bdlshim_testing\.doubles\."), "doubles."),
     (re.compile(r"\bnumpy\.ma\.core\."), "numpy.ma."),
 )
-#: JAX copies what is not aligned to 64 bytes, and TensorFlow cannot compute with it.
-BY_ALIGNMENT = re.compile(r"^(jax|tensorflow)\b")
 
 FILE = "told.json"
 CHILD = (
@@ -221,66 +219,40 @@ def body(answer: tuple[int, str, list[str]], dropped: Collection[str] = ()) -> l
 # --- the commands -----------------------------------------------------------------------------
 
 
-def consumers() -> list[str]:
-    """All functions that take arrays; those of nanobind are all asked for by its name."""
-    from dlshim.consumers import CONSUMERS
-
-    return sorted({row.name.partition(", ")[0] for row in CONSUMERS})
+#: A trial takes a process, so that some objects are enough; tests/core/test_trial.py has the rest.
+TRIED = stock.ALIGNED[::8]
 
 
 def inspect() -> Bodies:
-    """Each object as it is, what an export adds, and what each consumer makes of it."""
-    every = consumers()
-    some = [each for each in every if not BY_ALIGNMENT.match(each)]
+    """Each object as it is, what an export adds, and what NumPy makes of some."""
     commands = [
-        ["inspect", expression, "--json", *to]
-        for expressions, into in (
-            (stock.UNALIGNED, some),
-            (stock.DOUBLES, stock.FEW),
-            (stock.ALIGNED, every),
+        ["inspect", expression, "--json", *more]
+        for expression in (*stock.UNALIGNED, *stock.DOUBLES, *stock.ALIGNED)
+        for more in (
+            [],
+            ["--export"],
+            *([["--to", "numpy.from_dlpack"]] if expression in TRIED else []),
         )
-        for expression in expressions
-        for to in ([], ["--export"], *(["--to", each] for each in into))
     ]
-    answers: dict[str, list[tuple[list[str], Any]]] = {}
+    answers: dict[str, list[tuple[int, str, list[str]]]] = {}
     for command, answer in zip(
         commands, run(commands, NEWEST, ("numpy", "ml_dtypes")), strict=True
     ):
-        answers.setdefault(command[1], []).append((command, answer))
-    releases: dict[str, str] = {}
-    found = {"releases": []} | {
-        name: inspected(name, told, releases) for name, told in answers.items()
-    }
-    found["releases"] = [f"{name}: {version}" for name, version in releases.items()]
-    return found
+        answers.setdefault(command[1], []).append(answer)
+    return {name: inspected(name, told) for name, told in answers.items()}
 
 
-def inspected(
-    name: str, answers: list[tuple[list[str], Any]], releases: dict[str, str]
-) -> list[str]:
-    """The body of one object: consumers of which the same is said share a line.
+def inspected(name: str, answers: list[tuple[int, str, list[str]]]) -> list[str]:
+    """The body of one object.
 
     Which generation an array of NumPy exports is its release's affair, so that is not told.
     """
-    (_, plainly), (_, exported), *to = answers
+    plainly, exported, *tried = answers
     of_numpy = "stock.numpy(" in name
     told = body(plainly, OF_NUMPY if of_numpy else ())
     more = [line for line in body(exported) if line not in told and not of_numpy]
-    verdicts: dict[str, list[str]] = {}
-    for command, (status, said, wrong) in to:
-        if not said:
-            verdicts.setdefault(str(plain(wrong)), []).append(command[-1])
-        for each in plain(json.loads(said))["verdicts"] if said else ():
-            function, version = each.pop("consumer"), each.pop("version")
-            taker = f"{function} {version}" if function.startswith("nanobind") else function
-            releases[taker] = version
-            same = json.dumps(short(each)).replace(function, "f")
-            verdicts.setdefault(f"{status} {same}", []).append(taker)
-    return [
-        *told,
-        *(f"with --export: {line}" for line in more),
-        *(f"{', '.join(names)}: {verdict}" for verdict, names in verdicts.items()),
-    ]
+    lines_tried = [line for each in tried for line in body(each, OF_NUMPY) if "verdicts" in line]
+    return [*told, *(f"with --export: {line}" for line in more), *lines_tried]
 
 
 def doctor() -> Bodies:
