@@ -1,7 +1,6 @@
 """Functions that take arrays: the rows of all libraries, and what they are called by.
 
-``inspect``, ``doctor`` and the matrix answer from these rows, and tests/interop compares them with
-what happens.
+The matrix answers from these rows, and tests/interop compares them with what happens.
 """
 
 from __future__ import annotations

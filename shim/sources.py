@@ -1,7 +1,6 @@
 """How the objects of each library answer ``__dlpack__``, by release, and the known faults.
 
-``inspect``, ``doctor`` and the matrix answer from these rows, and tests/interop compares them with
-what happens.
+The matrix answers from these rows, and tests/interop compares them with what happens.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the tables expect: how a consumer will take an object, as it is and upgraded.
 
-``doctor`` and the matrix ask for it.  The answer follows from the rows of ``consumers`` and
-``sources``; the consumer is not asked.
+The matrix asks for it.  The answer follows from the rows of ``consumers`` and ``sources``; the
+consumer is not asked.
 """
 
 from __future__ import annotations

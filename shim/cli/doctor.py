@@ -1,7 +1,7 @@
-"""``python -m dlshim doctor``: what is installed, and what to expect between each two libraries.
+"""``python -m dlshim doctor``: what is installed, and what ordinary arrays come to between it.
 
-It imports nothing but dlshim and starts no driver: versions come from the metadata of
-distributions, all else from the rows of ``consumers`` and ``sources``.
+What is installed is told at once: versions come from the metadata of distributions, faults from
+rows; nothing is imported, and no driver is started.  The trial is a child process's.
 """
 
 from __future__ import annotations
@@ -12,62 +12,45 @@ import platform
 import re
 import sys
 import sysconfig
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__, _core
-from .output import Box, Note, Parser, Table, columns, line, show, some_of
+from .output import Box, Note, Parser, Table, columns, line, progress, show
 
 if TYPE_CHECKING:
-    from ..known.rows import Source
     from .output import Block
 
     Facts = dict[str, Any]
 
 DOCTOR = """\
-Say what is installed, its known faults, and what to expect between each two libraries.
+Say what is installed, its known faults, and what ordinary arrays come to between each two.
 
 examples:
-  python -m dlshim doctor                 what to expect here
+  python -m dlshim doctor                 what is here, and what works
   python -m dlshim doctor --json          the same for a bug report, or for a program
   python -m dlshim doctor && make train   go on only if ordinary arrays pass
+  python -m dlshim doctor --no-trial      only what is installed, at once
 
-Nothing is tried; python -m dlshim matrix does that.  The exit status is 0 if ordinary
-arrays pass between all of them when upgraded, perhaps with an option; else 1.
+A child process, which may die, tries some arrays of each library with the usual function of each
+other one; python -m dlshim matrix tries all.  The exit status is 0 if the most ordinary array of
+each passes by some line, perhaps with an option; else 1.
 """
 
 #: The drivers that are looked for, by the beginning of their names on Linux.
 DRIVERS = {"CUDA": "libcuda.so.1", "ROCm": "libamdhip64.so", "SYCL": "libsycl.so"}
 
 
-def _given(source: Source) -> str:
-    if source.protocol != "DLPack":
-        return source.protocol
-    return "0.x and 1.x" if source.versioned else "0.x"
-
-
 def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
-    from ..consumers import filled, functions, rows_of
-    from ..libraries import nearest, version_tuple
-    from ..sources import SOURCES, faults
+    from ..libraries import version_tuple
+    from ..sources import faults
 
     for key, text in versions.items():
-        version = version_tuple(text)
-        sources = [row for row in SOURCES if row.library == key]
-        sources = [row for row in sources if row.protocol == "DLPack"] or sources
-        takes = rows_of("".join(functions(key)[:1]))
-        gives, tried = nearest(sources, version) if sources else (None, True)
-        into, verified = nearest(takes, version) if takes else (None, True)
-        into, unknown = filled(into) if into else (None, "")
+        found = faults(key, version_tuple(text))
         yield {
             "name": key,
             "version": text,
-            "gives": gives and _given(gives),
-            "asks_for": into and into.asks,
-            # Releases that are in no table count as the nearest that is.
-            "verified": tried and verified and not unknown,
-            "faults": [(each.harm, each.what, each.upgraded) for each in faults(key, version)],
+            "faults": [(each.harm, each.what, each.upgraded) for each in found],
         }
 
 
@@ -81,34 +64,6 @@ def _holders() -> Iterable[Facts]:
     for row in HOLDERS:
         with contextlib.suppress(PackageNotFoundError):
             yield {"version": version(row.distribution), **asdict(row)}
-
-
-def _pair(cells: list[Any]) -> Facts:
-    exchange, limit = cells[0].exchange, cells[0].limit
-    bare = exchange.expected()[0].result
-    return {
-        "from": exchange.producer.label,
-        "into": exchange.consumer.label,
-        # None: it cannot be told
-        "bare": None if bare == "unknown" else bare == "works",
-        # "works", the option that it needs, or "no"
-        "upgraded": "works" if limit is None else limit.cure or "no",
-        # Other arrays that a plain upgrade cannot pass, with the option that helps.
-        "limits": [
-            (cell.exchange.case.title, cell.limit.why, cell.limit.cure)
-            for cell in cells[1:]
-            if cell.limit
-        ],
-    }
-
-
-def pairs(versions: dict[str, str]) -> list[Facts]:
-    """Return the expectations for each two libraries of the matrix that have float32."""
-    from ..matrix.pairs import between_libraries, by_pair, plan
-
-    cells = between_libraries(plan(versions, set(versions)))
-    cells = [cell for cell in cells if cell.exchange.producer.library != "ml_dtypes"]
-    return list(map(_pair, by_pair(cells).values()))
 
 
 def _driver(name: str) -> str | None:
@@ -139,11 +94,9 @@ def _wheel() -> str:
 
 
 def diagnose() -> Facts:
-    """All that is told, as data."""
+    """What is installed, as data."""
     from ..libraries import installed_versions
 
-    versions = installed_versions()
-    expected = pairs(versions)
     free = ", free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
     python = f"{platform.python_implementation()} {platform.python_version()}{free}"
     return {
@@ -151,82 +104,86 @@ def diagnose() -> Facts:
         "extension": _core.__file__,
         "python": f"{python}, {platform.platform()}",
         "drivers": {name: _driver(file) for name, file in DRIVERS.items()},
-        "libraries": list(_installed(versions)),
+        "libraries": list(_installed(installed_versions())),
         "objects": list(_holders()),
-        "pairs": expected,
-        "works": all(pair["upgraded"] != "no" for pair in expected),
     }
+
+
+def trial(told: Facts) -> Facts:
+    """What ordinary arrays come to between the installed libraries, as data."""
+    from ..trial.samples import SAMPLES, quick
+
+    versions = {each["name"]: each["version"] for each in told["libraries"]}
+    here = [key for key in SAMPLES if key in versions]
+    arrays = sum(len(SAMPLES[key]) for key in here)
+    with progress(2 * arrays * (len(here) - 1)) as step:
+        found = quick(versions, step)
+    return {**found, "works": all(pair["ordinary"] for pair in found["pairs"])}
 
 
 def _table(title: str, *heads: str) -> Table:
     return Table(line((title, "strong")), columns(heads))
 
 
-def _way(pair: Facts) -> str:
-    """How the ordinary arrays of a pair pass; each that passes bare is "bare", and what follows."""
-    upgraded = pair["upgraded"]
-    if upgraded == "works":
-        return "bare" if pair["bare"] else "upgraded"
-    if not pair["bare"]:
-        return str(upgraded)
-    return "bare only" if upgraded == "no" else f"bare, or {upgraded}"
-
-
-def _tables(told: Facts) -> list[Table]:
-    here = _table("DLPack of the installed libraries", "@library", "version", "gives", "asks for")
-    if not all(each["verified"] for each in told["libraries"]):
-        here.note = "*: not verified; the rows of the nearest release that is known are used"
+def _installed_tables(told: Facts) -> list[Table]:
+    here = _table("Installed libraries", "@library", "*version")
     wrong = _table("Known faults", "@library", "bare", "*what", "with dlshim")
     for each in told["libraries"]:
-        mark = "" if each["verified"] else " *"
-        here.add(
-            each["name"], each["version"] + mark, each["gives"] or "—", each["asks_for"] or "—"
-        )
+        here.add(each["name"], each["version"])
         for fault in each["faults"]:
             wrong.add(each["name"], *fault)
-    works = _table("What to expect of ordinary arrays", "@from", "works", "*into")
-    limits = _table("What a plain upgrade cannot do", "+works with", "*why", "into")
-    ways: dict[tuple[str, str], list[str]] = defaultdict(list)
-    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for pair in told["pairs"]:
-        ways[pair["from"], _way(pair)].append(pair["into"])
-        for _, reason, option in pair["limits"]:
-            # It is said of one array elsewhere, and of a pair here.
-            some = reason.replace("this dtype", "every dtype")
-            reasons[option or "nothing", some].append(pair["into"])
     title = "Objects that hold arrays, and what of them to upgrade"
     held = _table(title, "@library", "version", "x", "upgrade", "*which is")
     for each in told["objects"]:
         held.add(*(each[name] for name in ("distribution", "version", "what", "given", "how")))
-    for (source, how), into in ways.items():
-        works.add(source, how, ", ".join(into))
-    for (option, reason), into in reasons.items():
-        limits.add(option, reason, some_of(into, 3))
-    return [table for table in (here, wrong, works, held, limits) if table.rows]
+    return [table for table in (here, wrong, held) if table.rows]
 
 
-def blocks(told: Facts) -> list[Block]:
+def _tried_tables(told: Facts) -> list[Table]:
+    asked = _table("DLPack as it was asked for and given", "@library", "gives", "*asks for")
+    for each in told["asked"]:
+        asked.add(each["name"], each["gives"] or "—", each["asks_for"] or "—")
+    heads = ("@from", "into", ">bare", ">upgraded", ">some line", ">mark lost", "*worst")
+    works = _table("Some arrays of each, with the usual function of each other one", *heads)
+    for pair in told["pairs"]:
+        counts = [f"{pair[name]}/{pair['tried']}" for name in ("bare", "upgraded", "line")]
+        lost = str(pair["lost"] or "")
+        works.add(pair["from"], pair["into"], *counts, lost, _worst(pair))
+    lacking = _table("Not tried", "@what", "*why")
+    for what, why in told["left_out"].items():
+        lacking.add(what, why.partition("\n")[0])
+    return [table for table in (asked, works, lacking) if table.rows]
+
+
+def _worst(pair: Facts) -> str:
+    """What is to be known of a pair: the harm of a bare call, else an array that no line passes."""
+    for array, result, why in pair["harm"]:
+        said = "ends the process" if result == "dies" else why
+        return f"bare {array}: {said}"
+    return next((array for array, _, way in pair["limits"] if not way), "")
+
+
+def installed_blocks(told: Facts) -> list[Block]:
     drivers = "; ".join(f"{name} {path or 'not found'}" for name, path in told["drivers"].items())
     rows = {key: told[key] for key in ("dlshim", "extension", "python")} | {"drivers": drivers}
-    verdict = line(("all ordinary arrays pass when upgraded", "good"))
+    note = Note([line((key.ljust(11), "strong"), text) for key, text in rows.items()])
+    return [note, *_installed_tables(told)]
+
+
+def tried_blocks(told: Facts) -> list[Block]:
+    verdict = line(("all ordinary arrays pass by some line", "good"))
     if not told["works"]:
-        verdict = line(("some pairs do not work", "bad"))
+        verdict = line(("some ordinary arrays do not pass", "bad"))
     if not told["pairs"]:
-        verdict = line("no array library is installed")
-    bare = sum(pair["bare"] is True for pair in told["pairs"])
-    more = sum(not pair["bare"] and pair["upgraded"] != "no" for pair in told["pairs"])
-    sums = f"{len(told['pairs'])} pairs, {bare} work bare, {more} more with dlshim"
+        verdict = line("no two array libraries that it can try are installed")
+    arrays = sum(pair["tried"] for pair in told["pairs"])
+    processes = f"{told['children']} child process{'es' * (told['children'] != 1)}"
+    sums = f"{arrays} arrays and functions, {told['calls']} calls in {processes}"
+    more = "python -m dlshim inspect ARRAY --to FUNCTION  shows each line"
+    verb = 'dlshim.to(x, "numpy"), or another library: any array, and lists and tables'
     return [
-        Note([line((key.ljust(11), "strong"), text) for key, text in rows.items()]),
-        *_tables(told),
-        Box(
-            "dlshim doctor",
-            [
-                line(f"{sums}; python -m dlshim matrix tries them"),
-                verdict,
-                line('dlshim.to(x, "numpy"), or another library: any array, and lists and tables'),
-            ],
-        ),
+        *_tried_tables(told),
+        Box("dlshim doctor", [line(sums), line(more), line(verb), verdict]),
     ]
 
 
@@ -234,12 +191,17 @@ def main(arguments: list[str]) -> int:
     """Print the diagnosis; return the exit status."""
     parser = Parser("doctor", DOCTOR)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--no-trial", action="store_true", help="try nothing")
     options = parser.parse_args(arguments)
     told = diagnose()
+    if not options.json:
+        show(installed_blocks(told))
+        sys.stdout.flush()
+    told |= {"pairs": [], "works": True} if options.no_trial else trial(told)
     if options.json:
         import json
 
         print(json.dumps(told, indent=1))
-    else:
-        show(blocks(told))
+    elif not options.no_trial:
+        show(tried_blocks(told))
     return 0 if told["works"] else 1

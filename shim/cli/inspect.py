@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--first", metavar="CODE", default="", help="code to run before EXPR")
     parser.add_argument("--json", action="store_true", help="print JSON")
     chosen = parser.parse_args(arguments)
-    report = _report(parser, chosen)
+    report = _report(parser, chosen) if chosen.to is None else _tried(parser, chosen)
     if report is None:
         return 1
     if chosen.json:
@@ -64,34 +64,34 @@ def main(arguments: list[str]) -> int:
 
 def _report(parser: Parser, chosen: argparse.Namespace) -> Report | None:
     """Return the report; None: the object cannot be inspected, which is told."""
-    # The help needs none of these.
-    from ..report import inspect
-    from ..trial.asked import Unmade, Unseen, of_expression
+    from ..report import inspect  # the help needs none of it
 
+    # SystemExit is caught too: it would end the process without a report.
     try:
-        if chosen.to is not None:
-            return of_expression(
-                chosen.expression, chosen.to, export=chosen.export, first=chosen.first
-            )
         exec(chosen.first, {"__name__": "__main__"})
         obj = evaluate(chosen.expression)
-    except ValueError as error:
-        if chosen.to is None:
-            parser.error(f"EXPR cannot be evaluated: {_told(error)}")
-        parser.error(str(error))
-    except Unseen as error:
-        _unseen(parser, str(error))
-        return None
-    except Unmade as error:
-        parser.error(f"EXPR cannot be evaluated: {error}")
-    # SystemExit is caught too: it would end the process without a report.
     except (Exception, SystemExit) as error:
         parser.error(f"EXPR cannot be evaluated: {_told(error)}")
     try:
         return inspect(obj, export=chosen.export)
     except (Exception, SystemExit) as error:
         _unseen(parser, _told(error))
-        return None
+    return None
+
+
+def _tried(parser: Parser, chosen: argparse.Namespace) -> Report | None:
+    """The same with what a consumer makes of the object; this process evaluates nothing."""
+    from ..trial.asked import Unmade, Unseen, of_expression
+
+    try:
+        return of_expression(chosen.expression, chosen.to, export=chosen.export, first=chosen.first)
+    except Unseen as error:
+        _unseen(parser, str(error))
+    except Unmade as error:
+        parser.error(f"EXPR cannot be evaluated: {error}")
+    except ValueError as error:
+        parser.error(str(error))
+    return None
 
 
 def _unseen(parser: Parser, why: str) -> None:

@@ -30,7 +30,7 @@ Answer = dict[str, Any]
 USUAL = (
     *("from_dlpack", "numpy.from_dlpack", "dlpack.from_dlpack", "utils.dlpack.from_dlpack"),
     *("experimental.dlpack.from_dlpack", "Tensor.from_dlpack", "OrtValue.from_dlpack"),
-    *("asarray", "array", "Series"),
+    *("asarray", "Series", "array"),
 )
 #: Functions of libraries without which they take nothing; whoever makes an array has called them.
 STARTS = {"warp": "init"}
@@ -242,6 +242,20 @@ def _quietly(line: str, x: Any) -> Any:
         return evaluate(line, x=x)
 
 
+class Spy:
+    """An object that writes down how it is asked for a capsule, and gives none."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **asked: Any) -> Any:
+        self.asked.append("1.x" if asked.get("max_version") else "0.x")
+        raise TypeError(f"unexpected keywords {sorted(asked)}")  # so who can asks again
+
+
 def operate(result: Any) -> None:
     """Let the library compute with a result; some die here and not before."""
     if isinstance(result, (list, tuple)):
@@ -327,6 +341,28 @@ class Worker:
         if not callable(function):
             return {"missing": f"{name} is no function"}
         return {"name": name, "version": _version(name)}
+
+    def asks(self, job: Answer) -> Answer:
+        """Which generation of DLPack a function asks for; None: it does not ask."""
+        spy = Spy()
+        with suppress(Exception, SystemExit):
+            _quietly(job["call"], spy)
+        return {"asks": " then ".join(dict.fromkeys(spy.asked)) or None}
+
+    def gives(self, job: Answer) -> Answer:
+        """Which generations an object exports; of one without DLPack its first protocol."""
+        self.begin("import")
+        import_named(job["make"]["expression"])
+        self.begin("make")
+        x = maker_of(job["make"])()
+        if not hasattr(x, "__dlpack__"):
+            offered = import_module("dlshim").inspect(x).protocols
+            return {"gives": offered[0].name if offered else None}
+        try:
+            capsule = x.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            return {"gives": "0.x"}
+        return {"gives": "0.x and 1.x" if "versioned" in repr(capsule) else "0.x"}
 
     def version(self, job: Answer) -> Answer:
         self.begin("import")

@@ -11,18 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project.test_matrix import NEW, NO_RICH, OLD, command
+from project.test_matrix import NO_RICH, command
 from project.tree import ROOT, SRC, absent, read_toml
 
 from dlshim import consumers, libraries, sources
 from dlshim.cli import doctor, output
 from dlshim.known.rows import Fault, unsaid_immutable
-
-
-def expected(versions: dict[str, str]) -> dict[tuple[str, str], dict[str, Any]]:
-    told = doctor.pairs(versions)
-    return {(pair["from"], pair["into"]): pair for pair in told}
-
+from dlshim.trial import samples
 
 # ---- the tables -----------------------------------------------------------------------------
 
@@ -98,31 +93,71 @@ def test_drivers_are_named_as_the_code_names_them() -> None:
     assert f'"{prefix}"' in (SRC / "gpu" / "hip.c").read_text()
 
 
-# ---- what is expected ---------------------------------------------------------------------------
+# ---- the trial ----------------------------------------------------------------------------------
 
 
-def test_old_releases_of_both_generations() -> None:
-    told = expected({"numpy": "1.26.4", "torch": "2.8.0", "jax": "0.7.1", "pyarrow": "26.0.1"})
-    assert told["numpy", "torch"]["bare"] and told["torch", "numpy"]["bare"]
-    # pyarrow insists on DLPack 1.x, which none of the others gives.
-    for source in ("numpy", "torch", "jax"):
-        pair = told[source, "pyarrow.Tensor"]
-        assert (pair["bare"], pair["upgraded"]) == (False, "works")
-    assert told["pyarrow Array", "torch"]["upgraded"] == 'readonly="copy"'
-    limits = {(case, option) for case, _, option in told["numpy", "jax"]["limits"]}
-    assert ("float32, every second element", 'order="auto"') in limits
+def test_samples_are_of_known_libraries() -> None:
+    assert samples.SAMPLES.keys() <= libraries.BY_KEY.keys()
 
 
-def test_a_release_that_takes_no_dlpack_is_no_consumer() -> None:
-    told = expected({"numpy": "1.21.0", "torch": "2.15.0"})
-    assert ("torch", "numpy") not in told
-    assert (told["numpy", "torch"]["bare"], told["numpy", "torch"]["upgraded"]) == (None, "works")
+#: A library that takes its neighbour's arrays, and dies of reversed ones.
+PARTNER = """
+import os, signal, numpy
+__version__ = "1.2"
+def from_dlpack(x):
+    made = numpy.from_dlpack(x)
+    if made.strides and min(made.strides) < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return made
+"""
 
 
-@pytest.mark.parametrize("versions", [NEW, OLD], ids=["new", "old"])
-def test_everything_can_be_asked(versions: dict[str, str]) -> None:
-    told = expected(versions)
-    assert len(told) > 50 and not any("ml_dtypes" in source for source, _ in told)
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """NumPy's arrays with the function of a library that is made up."""
+    folder = tmp_path_factory.mktemp("partner")
+    (folder / "partner.py").write_text(PARTNER)
+    patched = pytest.MonkeyPatch()
+    patched.syspath_prepend(str(folder))
+    patched.setattr(samples, "SAMPLES", {**samples.SAMPLES, "partner": ("partner.no_such",)})
+    steps: list[str] = []
+    told = samples.quick({"numpy": "2", "partner": "1.2"}, steps.append)
+    patched.undo()
+    assert len(steps) == 2 * (len(samples.SAMPLES["numpy"]) + 1)
+    return told
+
+
+def test_arrays_are_counted_by_what_came_of_them(tried: dict[str, Any]) -> None:
+    (pair,) = tried["pairs"]
+    assert (pair["from"], pair["into"]) == ("numpy", "partner.from_dlpack")
+    assert (pair["tried"], pair["bare"], pair["line"]) == (4, 3, 4)
+    assert pair["ordinary"] and pair["lost"] == 0
+    (harm,) = pair["harm"]
+    assert "[::-1]" in harm[0] and harm[1] == "dies" and "SIGKILL" in harm[2]
+
+
+def test_what_cannot_be_made_is_left_out_with_the_reason(tried: dict[str, Any]) -> None:
+    assert list(tried["left_out"]) == ["from partner, into numpy"]
+    assert "no_such" in tried["left_out"]["from partner, into numpy"]
+
+
+def test_how_a_function_asks_is_written_down(tried: dict[str, Any]) -> None:
+    asked = {each["name"]: each for each in tried["asked"]}
+    assert asked["numpy"]["gives"] in ("0.x", "0.x and 1.x")
+    assert asked["partner"]["asks_for"] == asked["numpy"]["asks_for"] != None  # noqa: E711
+
+
+def test_the_worst_of_a_pair_is_shown(tried: dict[str, Any]) -> None:
+    told = {**tried, "works": True}
+    text = "".join(
+        text
+        for block in doctor.tried_blocks(told)
+        if isinstance(block, output.Table)
+        for row in block.rows
+        for cell in row
+        for text, _ in cell
+    )
+    assert "ends the process" in text and "3/4" in text
 
 
 # ---- the command ------------------------------------------------------------------------------
@@ -145,7 +180,7 @@ def test_json_has_what_a_report_needs() -> None:
     versions = {each["name"]: each["version"].partition("+")[0] for each in told["libraries"]}
     here = libraries.installed_versions().items()
     assert {name: version.partition("+")[0] for name, version in here}.items() <= versions.items()
-    assert told["works"] == all(pair["upgraded"] != "no" for pair in told["pairs"])
+    assert told["works"] == all(pair["ordinary"] for pair in told["pairs"])
 
 
 @pytest.mark.parametrize("before", ["", NO_RICH], ids=["rich", "plain"])
@@ -154,55 +189,28 @@ def test_it_is_told_in_a_terminals_width(before: str) -> None:
         absent("rich is not installed")
     done = command("doctor", before=before)
     assert done.returncode in (0, 1) and done.stderr == ""
-    for told in ("dlshim", "drivers", "pairs,"):
+    for told in ("dlshim", "drivers", "child process"):
         assert told in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= output.WIDTH
 
 
 def box_of(told: dict[str, Any]) -> str:
-    box = doctor.blocks(told)[-1]
+    box = doctor.tried_blocks(told)[-1]
     assert isinstance(box, output.Box)
     return "\n".join("".join(text for text, _ in row) for row in box.lines)
 
 
-def test_the_rows_add_up_to_the_sums_of_the_box() -> None:
-    """What works bare and needs an option when upgraded (JAX into nanobind) is in a row of bare."""
-    versions = {"numpy": "2.4.6", "jax": "0.10.2", "nanobind": "3.1.0", "nanoarrow": "0.9.0"}
-    told = doctor.diagnose() | {"pairs": doctor.pairs(versions)}
-    tables = [each for each in doctor.blocks(told) if isinstance(each, output.Table)]
-    (works,) = [each for each in tables if each.columns[1].name == "works"]
-    count = dict.fromkeys((True, False), 0)
-    rows = [["".join(text for text, _ in part) for part in row] for row in works.rows]
-    for _, how, into in rows:
-        count[how.startswith("bare")] += len(into.split(", "))
-    assert ["jax", "bare, or readonly=False", "nanobind"] in rows
-    sums = f"{len(told['pairs'])} pairs, {count[True]} work bare, {count[False]} more with dlshim"
-    assert sums in box_of(told)
-    assert sum(count.values()) == len(told["pairs"])
-
-
-def test_each_reason_of_a_consumer_has_one_cure_at_most() -> None:
-    told = doctor.diagnose() | {"pairs": doctor.pairs({"numpy": "2.4.6", "nanoarrow": "0.9.0"})}
-    tables = [each for each in doctor.blocks(told) if isinstance(each, output.Table)]
-    (limits,) = [each for each in tables if each.columns[0].name == "works with"]
-    rows = [["".join(text for text, _ in part) for part in row] for row in limits.rows]
-    reasons = [why for _, why, into in rows if into == "nanoarrow"]
-    assert len(reasons) == len(set(reasons)) > 3
-    assert all(how != "nothing" for how, why, _ in rows if "C-contiguous" in why)
-
-
-def test_a_limit_of_a_pair_is_not_told_of_one_array() -> None:
-    told = doctor.diagnose()
-    told["pairs"] = doctor.pairs({"numpy": "2.4.6", "pyarrow": "26.0.1"})
-    (limits,) = [each for each in doctor._tables(told) if each.columns[0].name == "works with"]
-    rows = [["".join(text for text, _ in part) for part in row] for row in limits.rows]
-    assert ["nothing", "it does not take every dtype through DLPack"] in [row[:2] for row in rows]
-    assert not any("this dtype" in row[1] for row in rows)
-
-
 def test_without_libraries_it_says_so() -> None:
-    told = doctor.diagnose() | {"pairs": [], "libraries": []}
-    assert "no array library is installed" in box_of(told)
+    told = {"asked": [], "pairs": [], "left_out": {}, "calls": 0, "children": 0, "works": True}
+    assert "no two array libraries" in box_of(told)
+
+
+def test_without_a_trial_nothing_is_tried() -> None:
+    done = command("doctor", "--no-trial")
+    assert done.returncode == 0 and "Installed libraries" in done.stdout
+    assert "child process" not in done.stdout
+    told = json.loads(command("doctor", "--no-trial", "--json").stdout)
+    assert told["pairs"] == [] and told["works"]
 
 
 def test_help_states_the_exit_status() -> None:

@@ -77,9 +77,9 @@ NOT_NEEDED = {
     "matrix --help": {*LATE, "subprocess", "ctypes", "dlshim.matrix"},
     "doctor --help": {*LATE, "subprocess", "ctypes", "dlshim.matrix", "dlshim.known"},
     "explain --help": {"importlib.metadata", "dlshim.known"},
-    "inspect --help": {*LATE, "dlshim.verdicts", "dlshim.report"},
+    "inspect --help": {*LATE, "dlshim.trial.asked", "dlshim.report"},
     "streams --help": {"importlib.metadata", "dlshim.known"},
-    "inspect bytearray(3)": {"importlib.metadata", "dlshim.known", "dlshim.verdicts"},
+    "inspect bytearray(3)": {"importlib.metadata", "dlshim.known", "dlshim.trial.asked"},
 }
 
 

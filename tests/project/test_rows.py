@@ -12,7 +12,6 @@ import pytest
 from project.tree import ROOT, read_toml
 
 from dlshim import consumers, facts, libraries, sources, verdicts
-from dlshim.cli import doctor
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 seen: Any = importlib.import_module("seen")
@@ -62,17 +61,6 @@ def test_of_objects_of_a_newer_release_nothing_is_told_by_the_row(
     assert facts._source(name, object())[0] is None
     monkeypatch.setattr(facts, "version_of", lambda key: release(rows[-1].since))
     assert facts._source(name, object())[0] is rows[-1]
-
-
-@pytest.mark.parametrize(
-    "key", sorted({row.library for row in [*consumers.CONSUMERS, *sources.SOURCES]} - {""})
-)
-def test_doctor_marks_a_newer_release(key: str) -> None:
-    rows = [row for row in [*consumers.CONSUMERS, *sources.SOURCES] if row.library == key]
-    (told,) = doctor._installed({key: end_of(rows)})
-    assert told["verified"] is False
-    table = doctor._tables({"libraries": [told], "objects": [], "pairs": []})[0]
-    assert any(" *" in text for part in table.rows[0] for text, _ in part)
 
 
 def test_nox_compares_every_library_or_says_why_not() -> None:

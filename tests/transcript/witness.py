@@ -257,7 +257,8 @@ def inspected(name: str, answers: list[tuple[int, str, list[str]]]) -> list[str]
 
 def doctor() -> Bodies:
     return {
-        name: body(run([["doctor", "--json"]], releases)[0]) for name, releases in RELEASES.items()
+        name: body(run([["doctor", "--json", "--no-trial"]], releases)[0])
+        for name, releases in RELEASES.items()
     }
 
 

@@ -1,0 +1,167 @@
+"""Ordinary arrays of libraries, as expressions, and their quick trial for ``doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from . import ways
+from .asked import Trial, Unmade, function_of
+from .parent import Child
+
+if TYPE_CHECKING:
+    from ..report import Outcome
+
+    Facts = dict[str, Any]
+
+#: By the key of a library: arrays of its own, the most ordinary one first.  The order is that of
+#: imports: TensorFlow and Paddle come last, for they do not bear every library after them.
+SAMPLES = {
+    "numpy": (
+        "numpy.arange(6, dtype='float32')",
+        "numpy.arange(6, dtype='float32')[::-1]",
+        "numpy.arange(6.0).reshape(2, 3).T",
+        "numpy.array([True, False])",
+    ),
+    "torch": (
+        "torch.arange(6.0)",
+        "torch.ones(3, requires_grad=True)",
+        "torch.ones(3, dtype=torch.bfloat16)",
+        "torch.tensor(7.0)",
+    ),
+    "jax": ("jax.numpy.arange(4.0)", "jax.numpy.array([True, False])"),
+    "pyarrow": (
+        "pyarrow.array([1.0, 2.0], 'float32')",
+        "pyarrow.array([1, None])",
+        "pyarrow.array([True, False])",
+    ),
+    "polars": ("polars.Series([1.0, 2.0])", "polars.Series([1, None])"),
+    "pandas": ("pandas.Series([1.0, 2.0], dtype='float32')",),
+    "mlx": ("mlx.core.arange(4.0)",),
+    "warp": ("warp.array([1.0, 2.0], dtype=float)",),
+    "tvm_ffi": ("tvm_ffi.from_dlpack(numpy.arange(4, dtype='float32'))",),
+    "array_api_strict": ("array_api_strict.arange(4.0, dtype=array_api_strict.float32)",),
+    "tensorflow": ("tensorflow.range(4.0)",),
+    "paddle": ("paddle.arange(4, dtype='float32')",),
+}
+
+
+def quick(versions: Mapping[str, str], step: Callable[[str], None]) -> Facts:
+    """Try the arrays of each library with the usual function of each other one.
+
+    The plain upgrade of each comes first, and all that is bare last; step: is called after each.
+    """
+    child = Child()
+    try:
+        calls, left_out = _functions(child, versions)
+        trials = [
+            (source, into, call, Trial(child, {"expression": expression}, call))
+            for source in SAMPLES
+            if source in versions
+            for into, (_, call, _) in calls.items()
+            if into != source
+            for expression in SAMPLES[source]
+        ]
+        for bare in (False, True):
+            for source, into, _, trial in trials:
+                _carry_out(trial, f"from {source}, into {into}", left_out, bare=bare)
+                step(f"{source} into {into}")
+        gives = _gives(child, versions)
+    finally:
+        child.close()
+    groups = groupby(trials, key=lambda each: each[:3])
+    rows = [
+        _pair(source, into, call, [trial for *_, trial in group])
+        for (source, into, call), group in groups
+    ]
+    return {
+        "pairs": [row for row in rows if row["tried"]],
+        "left_out": left_out,
+        "asked": [
+            {
+                "name": name,
+                "gives": gives.get(name),
+                "asks_for": calls[name][2] if name in calls else None,
+            }
+            for name in SAMPLES
+            if name in gives or name in calls
+        ],
+        "calls": sum(len(trial.outcomes) for *_, trial in trials),
+        "children": child.started,
+    }
+
+
+def _functions(
+    child: Child, versions: Mapping[str, str]
+) -> tuple[dict[str, tuple[str, str, str | None]], dict[str, str]]:
+    """Return the name, the call and what it asks for, of each library's usual function."""
+    found, left_out = {}, {}
+    for library in SAMPLES:
+        if library in versions:
+            try:
+                name, call, _ = function_of(child, library)
+            except (ValueError, Unmade) as error:
+                left_out[f"into {library}"] = str(error)
+                continue
+            found[library] = name, call, child.ask(do="asks", call=call).get("asks")
+    return found, left_out
+
+
+def _gives(child: Child, versions: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for library, (expression, *_) in SAMPLES.items():
+        if library in versions:
+            told = child.ask(do="gives", make={"expression": expression})
+            if told.get("gives"):
+                found[library] = told["gives"]
+    return found
+
+
+def _carry_out(trial: Trial, where: str, left_out: dict[str, str], *, bare: bool) -> None:
+    if where in left_out:
+        return
+    try:
+        if bare:
+            trial.bare()
+        else:
+            trial.with_dlshim()
+    except Unmade as error:
+        left_out[where] = str(error)
+
+
+def _pair(source: str, into: str, call: str, trials: list[Trial]) -> Facts:
+    """Return how many of a pair's arrays pass, and what is to be known of the others."""
+    done = [each for each in trials if any(line.line == call for line in each.outcomes)]
+    bare = [next(line for line in each.outcomes if line.line == call) for each in done]
+    plain = [each.outcomes[0] for each in done]
+    best = [ways.best(each.outcomes) for each in done]
+    return {
+        "from": source,
+        "into": call.removesuffix("(x)") or into,
+        "tried": len(done),
+        "bare": _working(bare),
+        "upgraded": _working(plain),
+        "line": sum(each is not None for each in best),
+        "lost": sum(bool(each.what) for each in plain),
+        "ordinary": bool(best and best[0] is not None),
+        "limits": [
+            _limit(each, told, way)
+            for each, told, way in zip(done, plain, best, strict=True)
+            if told.result != "works"
+        ],
+        "harm": [
+            (each.make["expression"], told.result, told.why.partition("\n")[0])
+            for each, told in zip(done, bare, strict=True)
+            if told.result in ("dies", "wrong", "hangs")
+        ],
+    }
+
+
+def _working(outcomes: list[Outcome]) -> int:
+    return sum(each.result == "works" for each in outcomes)
+
+
+def _limit(trial: Trial, plain: Outcome, way: Outcome | None) -> tuple[str, str, str]:
+    """The array, what a plain upgrade comes to, and the line that works instead; "": none."""
+    return trial.make["expression"], plain.why.partition("\n")[0], way.line if way else ""
