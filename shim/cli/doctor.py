@@ -143,24 +143,26 @@ def _tried_tables(told: Facts) -> list[Table]:
     asked = _table("DLPack as it was asked for and given", "@library", "gives", "*asks for")
     for each in told["asked"]:
         asked.add(each["name"], each["gives"] or "—", each["asks_for"] or "—")
-    heads = ("@from", "into", ">bare", ">upgraded", ">some line", ">mark lost", "*worst")
+    heads = ("@from", "*into", ">bare", ">upgraded", ">some line", ">with harm")
     works = _table("Some arrays of each, with the usual function of each other one", *heads)
+    worst = _table("What does harm, or passes by no line", "@into", "*array", "*it comes to")
     for pair in told["pairs"]:
         counts = [f"{pair[name]}/{pair['tried']}" for name in ("bare", "upgraded", "line")]
-        lost = str(pair["lost"] or "")
-        works.add(pair["from"], pair["into"], *counts, lost, _worst(pair))
+        works.add(pair["from"], pair["into"], *counts, str(pair["lost"] or ""))
+        for array, what in _worst(pair).items():
+            worst.add(pair["into"], array, what)
     lacking = _table("Not tried", "@what", "*why")
     for what, why in told["left_out"].items():
         lacking.add(what, why.partition("\n")[0])
-    return [table for table in (asked, works, lacking) if table.rows]
+    return [table for table in (asked, works, worst, lacking) if table.rows]
 
 
-def _worst(pair: Facts) -> str:
-    """What is to be known of a pair: the harm of a bare call, else an array that no line passes."""
+def _worst(pair: Facts) -> dict[str, str]:
+    """What is to be known of the arrays of a pair: bare calls that do harm, and what passes not."""
+    found = {array: why for array, why, way in pair["limits"] if not way}
     for array, result, why in pair["harm"]:
-        said = "ends the process" if result == "dies" else why
-        return f"bare {array}: {said}"
-    return next((array for array, _, way in pair["limits"] if not way), "")
+        found[array] = f"bare it {'ends the process' if result == 'dies' else f'gives {why}'}"
+    return found
 
 
 def installed_blocks(told: Facts) -> list[Block]:

@@ -102,7 +102,7 @@ def outcome_of(line: str, answer: dict[str, Any]) -> Outcome:
         return Outcome(
             line,
             "dies" if "died" in answer else "hangs",
-            why=f"{ended}, in its first operation" if step == "operation" else str(ended),
+            why=f"{ended}, {ways.IN_OPERATION}" if step == "operation" else str(ended),
         )
     return Outcome(
         line,

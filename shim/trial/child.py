@@ -140,6 +140,7 @@ class Attempt:
             self._access(known, x, result)
             partly(self.answer)
             self.begin("end")
+            seen = values_of(result)  # after the write, which may have left another type
             del x
             look.churn()
             self._outlives(seen, result)
@@ -228,6 +229,7 @@ class Attempt:
         return seen == [new] != [old]
 
     def _outlives(self, before: Values, result: Any) -> None:
+        """Say so if the result changes now that x is gone."""
         try:
             alive = repr(values_of(result)) == repr(before)
         except Untold:
@@ -363,6 +365,12 @@ class Worker:
         except TypeError:
             return {"gives": "0.x"}
         return {"gives": "0.x and 1.x" if "versioned" in repr(capsule) else "0.x"}
+
+    def other(self, job: Answer) -> Answer:
+        """What another module of dlshim answers."""
+        self.begin(job["step"])
+        answer: Answer = getattr(import_module(job["module"]), job["function"])(job)
+        return answer
 
     def version(self, job: Answer) -> Answer:
         self.begin("import")

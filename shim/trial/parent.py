@@ -26,7 +26,7 @@ _GRACE_SECONDS = 10.0
 _OTHER_STEPS = ("import", "make")
 
 #: The line of what a dying process has written that says why; stacks follow it.
-_TELLING = re.compile(r"^.*(?:what\(\):|[Ee]rror|Check failed|FATAL|[Ff]atal).*$", re.M)
+_TELLING = re.compile(r"^.*(?:what\(\):|\w*Error\b|error:|Check failed|FATAL|[Ff]atal).*$", re.M)
 
 _CODE = (
     "import json, sys; told = json.loads(sys.argv[1]); sys.path[:] = told['path']; "

@@ -36,7 +36,7 @@ SAMPLES = {
         "pyarrow.array([1, None])",
         "pyarrow.array([True, False])",
     ),
-    "polars": ("polars.Series([1.0, 2.0])", "polars.Series([1, None])"),
+    "polars": ("polars.Series([1.0, 2.0], dtype=polars.Float32)", "polars.Series([1, None])"),
     "pandas": ("pandas.Series([1.0, 2.0], dtype='float32')",),
     "mlx": ("mlx.core.arange(4.0)",),
     "warp": ("warp.array([1.0, 2.0], dtype=float)",),

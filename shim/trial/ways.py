@@ -24,13 +24,15 @@ _OPTION = re.compile(
 #: Where a message names an expression: "pass x.detach() instead".
 _BEFORE = re.compile(r"(?:\bpass|\bcall|\bor|\bwith|\be\.g\.|[:;]) (?=[\w(\[])")
 
+#: The end of what is said of a process that ended after the call.
+IN_OPERATION = "in its first operation"
+
 #: Options that may help where a message names none.
 _OPTIONS = ("order='auto'", "order='C'", "device='cpu'")
-#: Other ways of dlshim, and NumPy's array in between.
-_OTHERS = (
-    *("numpy.asarray(dlshim.upgrade(x))", "dlshim.from_dlpack(x)", "dlshim.to_capsule(x)"),
-    "dlshim.to_capsule(x, align=64)",
-)
+#: Other objects that a function may take, between the two that have options.
+_OTHERS = ("numpy.asarray(dlshim.upgrade(x))", "dlshim.from_dlpack(x)")
+#: Errors by which a function says that it takes no such object, whatever its options.
+_NO_SUCH = ("TypeError", "AttributeError")
 
 
 def is_good(outcome: Outcome) -> bool:
@@ -67,63 +69,62 @@ def _filled(text: str) -> str:
     return re.sub(r"\((?:\.\.\.|value)\)", "(0)", text)
 
 
-def upgraded(given: str, options: tuple[str, ...] = ()) -> str:
-    return f"dlshim.upgrade({', '.join((given, *options))})"
+def given(function: str, expression: str, options: tuple[str, ...] = ()) -> str:
+    return f"dlshim.{function}({', '.join((expression, *options))})"
 
 
 def lines(call: str) -> Generator[str, Outcome, None]:
     """Yield lines to try, and take the outcome of each; the bare one comes last, elsewhere."""
-    outcome = yield put(call, upgraded("x"))
-    tried = {put(call, upgraded("x"))}
-    todo: list[tuple[str, tuple[str, ...]]] = []
+    tried: set[str] = set()
+    if (yield from _search(call, "upgrade", tried)):
+        return
+    for other in _OTHERS:
+        if is_good((yield put(call, other))):
+            return
+    yield from _search(call, "to_capsule", tried)
 
-    def more(given: str, options: tuple[str, ...], outcome: Outcome) -> None:
-        if len(options) < 2 and given.count("(") < 3:
-            todo[:0] = _next(given, options, outcome)
 
-    more("x", (), outcome)
-    good = is_good(outcome)
-    while todo and not good and len(tried) < MOST - 6:
-        given, options = todo.pop(0)
-        line = put(call, upgraded(given, options))
+def _search(call: str, function: str, tried: set[str]) -> Generator[str, Outcome, bool]:
+    """Yield lines with a function of dlshim, the plain one first; return whether one is good."""
+    todo: list[tuple[str, tuple[str, ...]]] = [("x", ())]
+    while todo and len(tried) < MOST - len(_OTHERS) - 2:
+        expression, options = todo.pop(0)
+        line = put(call, given(function, expression, options))
         if line in tried:
             continue
         tried.add(line)
         outcome = yield line
-        good = is_good(outcome)
-        more(given, options, outcome)
-    for other in () if good else _OTHERS:
-        outcome = yield put(call, other)
         if is_good(outcome):
-            return
+            return True
+        if len(options) < 2 and expression.count("(") < 3:
+            todo[:0] = _next(expression, options, outcome)
+    return False
 
 
 def _next(
-    given: str, options: tuple[str, ...], outcome: Outcome
+    expression: str, options: tuple[str, ...], outcome: Outcome
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what may do better than a line: what its message names first."""
-    if is_good(outcome):
-        return
     if outcome.result == "works":  # it warns, or writes into read-only memory
-        yield given, (*options, "readonly='copy'")
-        yield given, (*options, "copy=True")
+        yield expression, (*options, "readonly='copy'")
+        yield expression, (*options, "copy=True")
         return
     if outcome.result != "refused":
-        if not options and given == "x" and outcome.result in ("dies", "wrong"):
-            yield given, ("order='auto'",)
-        if not options and outcome.result == "dies":  # it may need memory that is aligned
-            yield given, ("align=64",)
+        if not options and outcome.why.endswith(IN_OPERATION):  # as unaligned memory does
+            yield expression, ("align=64",)
+        elif not options and expression == "x" and outcome.result in ("dies", "wrong"):
+            yield expression, ("order='auto'",)
         return
     known = [option.partition("=")[0] for option in options]
     named = [each for each in options_in(outcome.why) if each.partition("=")[0] not in known]
     for each in named:
-        yield given, (*options, each)
+        yield expression, (*options, each)
     found = expressions_in(outcome.why)
-    for expression in found:
-        yield (expression if given == "x" else put(expression, given)), options
-    if not named and not found and not options and outcome.raises != ("TypeError",):
+    for each in found:
+        yield (each if expression == "x" else put(each, expression)), options
+    if not named and not found and not options and outcome.raises[0] not in _NO_SUCH:
         for each in _OPTIONS:
-            yield given, (each,)
+            yield expression, (each,)
 
 
 def bare_lines(call: str, good: bool) -> list[str]:
