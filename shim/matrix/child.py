@@ -1,19 +1,16 @@
-"""The child process of the matrix: imports the libraries and carries out the exchanges.
+"""What the child process of trials does for the matrix: imports, and the exchanges.
 
-``matrix/run.py`` says what it reads and writes.
+``matrix/run.py`` asks for them.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
-import json
-import os
-import sys
 import timeit
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from .. import ReadOnlyWarning
 from ..known.arrays import Case, Consumer, Made, Producer, Seen
@@ -139,37 +136,19 @@ def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _talk(job: Mapping[str, Any], out: TextIO) -> None:
-    def say(**line: Any) -> None:
-        print(json.dumps(line), file=out, flush=True)
-
-    broken = _import_libraries(set(job["libraries"]))
+def libraries(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Import libraries, and load nanobind's functions; return what cannot be imported."""
+    broken = _import_libraries(set(job["keys"]))
     if job["nanobind"]:
         nanobind_module.load(job["nanobind"])
-    say(broken=broken)
     # Objects that the imports left are not looked at again: collecting after each exchange
     # must stay cheap.
     gc.disable()
     gc.collect()
     gc.freeze()
-    for number, cell in enumerate(job["cells"]):
-        if broken.keys() & set(cell["libraries"]):
-            continue
-        say(begin=number)
-        say(number=number, **_carry_out(job["mode"], cell))
+    return {"broken": broken}
 
 
-def main() -> None:
-    """Read a job from standard input; answer on what standard output was."""
-    job = json.load(sys.stdin)
-    # Libraries print; what they print must not be taken for an answer.
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    _talk(job, out)
-    out.close()
-    # Skip finalisation: ctypes deleters must not run without an interpreter.
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
+def exchange(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Carry out an exchange, as a cell of the matrix has it."""
+    return _carry_out(job["mode"], job["cell"])

@@ -1,124 +1,57 @@
-"""Runs the exchanges of the matrix in child processes, and survives their death.
+"""Runs the exchanges of the matrix in the child process of trials, and survives its death.
 
-A child (``matrix/child.py``) reads one JSON object: ``{"mode": "bare" | "upgraded", "cells":
-[...]}``, and which libraries and which file of nanobind's functions to import.  Each cell has the
-keys of its producer, consumer and case, its libraries, the cure to repeat it with when it does not
-work (options of ``upgrade``, or a Tensor's buffer), and whether to time it.  The child writes a
-line of JSON for each, and before it a line ``{"begin": number}``, so that the parent knows which
-exchange killed the process.
+A job has the keys of a cell's producer, consumer and case, its libraries, the cure to repeat it
+with when it does not work (options of ``upgrade``, or a Tensor's buffer), and whether to time it;
+``matrix/child.py`` answers it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import queue
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..trial.parent import Child
 from . import nanobind_module
 from .pairs import Cell, Report
 
-#: A child that says nothing for so long is ended, and its exchange counts as hanging.
-SILENCE_SECONDS = 180.0
+_MODULE = "dlshim.matrix.child"
 
 
-def _lines(process: subprocess.Popen[str]) -> Iterator[dict[str, Any] | None]:
-    """Yield what a child says; None once when it stays silent for too long."""
-    said: queue.SimpleQueue[str] = queue.SimpleQueue()
-    assert process.stdout is not None
-    stdout = process.stdout
+class _Group:
+    """Exchanges of one mode, carried out in as few children as deaths allow."""
 
-    def listen() -> None:
-        with stdout:
-            for line in stdout:
-                said.put(line)
-        said.put("")
+    def __init__(self, mode: str, broken: dict[str, str], nanobind: str | None) -> None:
+        self.mode, self.broken, self.nanobind = mode, broken, nanobind
+        self.child = Child()
+        #: How the imports ended the process; nothing can be done then.
+        self.death = ""
 
-    threading.Thread(target=listen, daemon=True).start()
-    while True:
-        try:
-            line = said.get(timeout=SILENCE_SECONDS)
-        except queue.Empty:
-            yield None
-            return
-        if not line:
-            return
-        yield json.loads(line)
+    def import_libraries(self, cells: Sequence[Cell]) -> None:
+        """Let a new child import what the exchanges need."""
+        keys = {key for cell in cells for key in cell.libraries} - self.broken.keys()
+        told = self.child.ask(
+            do="other",
+            step="import",
+            module=_MODULE,
+            function="libraries",
+            keys=sorted(keys),
+            nanobind=self.nanobind if "nanobind" in keys else None,
+        )
+        self.broken.update(told.get("broken", {}))
+        self.death = "" if "broken" in told else _death(told)
 
-
-def _death(process: subprocess.Popen[str], errors: str) -> str:
-    code = process.wait()
-    try:
-        name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-    except ValueError:
-        name = f"signal {-code}"
-    last = next((line for line in reversed(errors.splitlines()) if line.strip()), "")
-    return f"{name}: {last.strip()}" if last else name
+    def carry_out(self, cell: Cell, *, cost: bool) -> dict[str, Any]:
+        """Return what came of an exchange."""
+        job = {"mode": self.mode, "cell": cell.job(cost=cost)}
+        told = self.child.ask(do="other", step="call", module=_MODULE, function="exchange", **job)
+        return told if "outcome" in told else {"outcome": "died", "detail": _death(told)}
 
 
-class _Child:
-    """One child process and the cells that it was given."""
-
-    def __init__(
-        self, mode: str, todo: Sequence[Cell], *, cost: bool, nanobind: str | None
-    ) -> None:
-        self.mode, self.todo = mode, todo
-        self.answered = 0
-        self.begun: int | None = None
-        self.broken: dict[str, str] = {}
-        keys = {key for cell in todo for key in cell.libraries}
-        self.job = {
-            "mode": mode,
-            "libraries": sorted(keys),
-            "nanobind": nanobind if "nanobind" in keys else None,
-            "cells": [cell.job(cost=cost) for cell in todo],
-        }
-
-    def talk(self, done: Callable[[Cell], None]) -> str | None:
-        """Run until the child ends; return how it died, None when it finished."""
-        command = [sys.executable, "-m", "dlshim.matrix.child"]
-        with tempfile.TemporaryFile("w+", errors="replace") as errors:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-            )
-            assert process.stdin is not None
-            # A child that died at once is told by its end, below.
-            with contextlib.suppress(BrokenPipeError), process.stdin as its_input:
-                its_input.write(json.dumps(self.job))
-            silent = False
-            for line in _lines(process):
-                if line is None:
-                    silent = True
-                    process.kill()
-                    break
-                self._hear(line, done)
-            errors.seek(0)
-            death = _death(process, errors.read())
-        if silent:
-            return "hangs"
-        return None if process.returncode == 0 else death
-
-    def _hear(self, line: dict[str, Any], done: Callable[[Cell], None]) -> None:
-        if "broken" in line:
-            self.broken = line["broken"]
-        elif "begin" in line:
-            self.begun = line["begin"]
-        else:
-            number = line.pop("number")
-            setattr(self.todo[number], self.mode, line)
-            self.begun = None
-            done(self.todo[number])
+def _death(told: dict[str, Any]) -> str:
+    return "hangs" if "hangs" in told else str(told.get("died") or told.get("failed"))
 
 
 def _run_group(
@@ -130,23 +63,18 @@ def _run_group(
     cost: bool,
     nanobind: str | None,
 ) -> None:
-    """Carry out cells in as few children as deaths allow."""
-    todo = list(cells)
-    while todo:
-        child = _Child(mode, todo, cost=cost, nanobind=nanobind)
-        death = child.talk(done)
-        broken.update(child.broken)
-        todo = [cell for cell in todo if not getattr(cell, mode)]
-        todo = [cell for cell in todo if not broken.keys() & set(cell.libraries)]
-        if death is None:
-            return
-        # Without a begun exchange the imports themselves died: nothing can be done.
-        victim = child.todo[child.begun] if child.begun is not None else None
-        victims = [victim] if victim else todo
-        for cell in victims:
-            setattr(cell, mode, {"outcome": "died", "detail": death})
+    group = _Group(mode, broken, nanobind)
+    try:
+        for number, cell in enumerate(cells):
+            if group.child.process is None and not group.death:
+                group.import_libraries(cells[number:])
+            if broken.keys() & set(cell.libraries):
+                continue
+            told = {"outcome": "died", "detail": group.death}
+            setattr(cell, mode, told if group.death else group.carry_out(cell, cost=cost))
             done(cell)
-        todo = [cell for cell in todo if cell not in victims]
+    finally:
+        group.child.close()
 
 
 @contextlib.contextmanager

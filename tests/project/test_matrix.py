@@ -601,3 +601,49 @@ def test_a_page_of_no_exchange_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     done = command("matrix", "--only", "ml_dtypes", "--no-cost", "--html", str(file))
     assert done.returncode == 1 and not file.exists()
+
+
+# ---- the child process --------------------------------------------------------------------------
+
+
+class Dies:
+    """In the place of the child: it dies of the second exchange, or of its imports."""
+
+    def __init__(self, of_imports: bool = False) -> None:
+        self.process: object = None
+        self.imports = self.asked = 0
+        self.of_imports = of_imports
+
+    def ask(self, *, function: str, **job: Any) -> dict[str, Any]:
+        if function == "libraries":
+            self.imports += 1
+            self.process = None if self.of_imports else self
+            return {"died": "SIGSEGV", "step": "import"} if self.of_imports else {"broken": {}}
+        self.asked += 1
+        if self.asked == 2:
+            self.process = None
+            return {"died": "SIGABRT: no", "step": "call"}
+        return {"outcome": "works", "zero_copy": True, "writable": True, "warned": False}
+
+    def close(self) -> None:
+        self.process = None
+
+
+def outcomes_of(child: Dies, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    monkeypatch.setattr(run, "Child", lambda: child)
+    cells = pairs.plan({}, set(libraries.BUILT_IN))[:4]
+    run._run_group("bare", cells, {}, lambda cell: None, cost=False, nanobind=None)
+    return [(cell.bare["outcome"], cell.bare.get("detail", "")) for cell in cells]
+
+
+def test_after_a_death_another_child_imports_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = Dies()
+    works, died = ("works", ""), ("died", "SIGABRT: no")
+    assert outcomes_of(child, monkeypatch) == [works, died, works, works]
+    assert child.imports == 2
+
+
+def test_where_imports_end_the_process_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = Dies(of_imports=True)
+    assert set(outcomes_of(child, monkeypatch)) == {("died", "SIGSEGV")}
+    assert (child.imports, child.asked) == (1, 0)
