@@ -211,6 +211,7 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
     child, version = _child(), None
     with child.busy:
         try:
+            remake.check(report)
             if not isinstance(consumer, str):
                 name = remake.path_of(consumer)
             name, call, version = function_of(child, name)
@@ -223,6 +224,9 @@ def verdicts(obj: Any, report: Report, consumer: Any) -> tuple[Verdict, ...]:
             try_all([trial])
         except (remake.NotRemade, Unmade) as error:
             return (_untried(name, version, str(error)),)
+        except (OSError, RuntimeError) as error:  # such as an interpreter that may have no threads
+            why = f"no child process can be had ({type(error).__name__}: {error})"
+            return (_untried(name, version, why),)
     other = pickle.loads(base64.b64decode(told["report"]))
     if not unlike:
         unlike = remake.differences(obj, report, other, told["more"])

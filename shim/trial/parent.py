@@ -55,12 +55,11 @@ class Child:
 
         Where there is none, it has "died" or "hangs", with the step, and what was said before.
         """
-        if self.process is None:
-            unfit = self._start()
+        try:
+            unfit = self._start() if self.process is None else None
             if unfit is not None:
                 return unfit
-        assert self.process is not None and self.process.stdin is not None
-        try:
+            assert self.process is not None and self.process.stdin is not None
             with contextlib.suppress(OSError):  # its end is told below
                 self.process.stdin.write(json.dumps(job).encode() + b"\n")
             return self._listen()

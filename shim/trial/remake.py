@@ -9,6 +9,7 @@ from ctypes import string_at
 from typing import Any
 
 from .._core import Producer, _options
+from ..arrays import HOST_DEVICES
 from .look import more_of
 
 #: Of a larger array its first elements are tried.
@@ -18,6 +19,14 @@ SOME = 8
 
 class NotRemade(Exception):
     """An object cannot be made anew in another process."""
+
+
+def check(report: Any) -> None:
+    """NotRemade: this process can start no other Python, or the object is not on the host."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise NotRemade("this program has no Python that could start another one")
+    if report.device is not None and report.device[0] not in HOST_DEVICES:
+        raise NotRemade("its memory is on a device, which another process would have to set up")
 
 
 def remake(x: Any) -> tuple[dict[str, Any], str]:

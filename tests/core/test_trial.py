@@ -169,7 +169,7 @@ def test_an_expression_that_a_message_names_is_tried(child) -> None:
 def test_who_takes_capsules_alone_gets_one(child) -> None:
     verdict = of(child, OWN, "capsule_only")
     assert verdict.bare.raises == ("TypeError",)
-    assert verdict.cure == "doubles.takers.capsule_only(dlshim.to_capsule(x))"
+    assert verdict.cure == "doubles.takers.capsule_only(dlshim.to_capsule(x, align=64))"
 
 
 def test_what_cannot_be_used_is_refused(child) -> None:
@@ -269,6 +269,7 @@ def test_nothing_is_imported_or_called_in_this_process() -> None:
     [
         (memoryview(b"abc"), "numpy", "cannot be pickled"),
         (takers.Unpicklable([1.0]), "numpy", "cannot be pickled"),
+        (takers.OnDevice([1.0]), "numpy", "its memory is on a device"),
         (numpy.arange(3), lambda x: x, "a lambda"),
         (numpy.arange(3), [].append, "a method of an object"),
         (takers.Own([1.0]).held.__dlpack__(), "numpy", "cannot be pickled"),
@@ -279,6 +280,23 @@ def test_what_cannot_be_made_anew_is_not_tried_and_says_what_to_type(x, consumer
     assert verdict.bare.result == verdict.upgraded.result == "not tried"
     assert why in verdict.why and "python -m dlshim inspect" in verdict.why
     assert verdict.cure == "" and "not tried" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("executable", ""), ("executable", None), ("frozen", True)]
+)
+def test_a_program_that_has_no_python_starts_none(name, value, monkeypatch) -> None:
+    monkeypatch.setattr(sys, name, value, raising=False)
+    assert "no Python" in one(numpy.arange(3), "numpy").why
+
+
+def test_where_no_process_can_be_started_that_is_said(monkeypatch) -> None:
+    def refuse(*_args: object, **_options: object) -> None:
+        raise RuntimeError("fork is not allowed here")
+
+    monkeypatch.setattr(parent.subprocess, "Popen", refuse)
+    monkeypatch.setattr(asked, "_warm", None)
+    assert "fork is not allowed here" in one(numpy.arange(3), "numpy").why
 
 
 def test_a_class_of_main_is_not_tried() -> None:
