@@ -118,7 +118,7 @@ def trial(told: Facts) -> Facts:
     arrays = sum(len(SAMPLES[key]) for key in here)
     with progress(2 * arrays * (len(here) - 1)) as step:
         found = quick(versions, step)
-    return {**found, "works": all(pair["ordinary"] for pair in found["pairs"])}
+    return {**found, "works": all(pair["arrays"][0]["line"] for pair in found["pairs"])}
 
 
 def _table(title: str, *heads: str) -> Table:
@@ -147,22 +147,28 @@ def _tried_tables(told: Facts) -> list[Table]:
     works = _table("Some arrays of each, with the usual function of each other one", *heads)
     worst = _table("What does harm, or passes by no line", "@into", "*array", "*it comes to")
     for pair in told["pairs"]:
-        counts = [f"{pair[name]}/{pair['tried']}" for name in ("bare", "upgraded", "line")]
-        works.add(pair["from"], pair["into"], *counts, str(pair["lost"] or ""))
-        for array, what in _worst(pair).items():
-            worst.add(pair["into"], array, what)
+        arrays = pair["arrays"]
+        right = [sum(each[part] == "works" for each in arrays) for part in ("bare", "upgraded")]
+        right.append(sum(bool(each["line"]) for each in arrays))
+        harm = sum(bool(each["harm"]) for each in arrays)
+        counts = [f"{number}/{len(arrays)}" for number in right]
+        works.add(pair["from"], pair["into"], *counts, str(harm or ""))
+        for each in arrays:
+            if what := _worst(each):
+                worst.add(pair["into"], each["array"], what)
     lacking = _table("Not tried", "@what", "*why")
     for what, why in told["left_out"].items():
         lacking.add(what, why.partition("\n")[0])
     return [table for table in (asked, works, worst, lacking) if table.rows]
 
 
-def _worst(pair: Facts) -> dict[str, str]:
-    """What is to be known of the arrays of a pair: bare calls that do harm, and what passes not."""
-    found = {array: why for array, why, way in pair["limits"] if not way}
-    for array, result, why in pair["harm"]:
-        found[array] = f"bare it {'ends the process' if result == 'dies' else f'gives {why}'}"
-    return found
+def _worst(told: Facts) -> str:
+    """What is to be known of an array: harm that a bare call does, or that it passes by no line."""
+    if told["bare"] == "dies":
+        return "bare it ends the process"
+    if told["bare"] in ("wrong", "hangs"):
+        return f"bare it comes to: {told['bare_why']}"
+    return "" if told["line"] else str(told["why"])
 
 
 def installed_blocks(told: Facts) -> list[Block]:
@@ -178,7 +184,7 @@ def tried_blocks(told: Facts) -> list[Block]:
         verdict = line(("some ordinary arrays do not pass", "bad"))
     if not told["pairs"]:
         verdict = line("no two array libraries that it can try are installed")
-    arrays = sum(pair["tried"] for pair in told["pairs"])
+    arrays = sum(len(pair["arrays"]) for pair in told["pairs"])
     processes = f"{told['children']} child process{'es' * (told['children'] != 1)}"
     sums = f"{arrays} arrays and functions, {told['calls']} calls in {processes}"
     more = "python -m dlshim inspect ARRAY --to FUNCTION  shows each line"

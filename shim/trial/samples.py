@@ -11,8 +11,6 @@ from .asked import Trial, Unmade, function_of
 from .parent import Child
 
 if TYPE_CHECKING:
-    from ..report import Outcome
-
     Facts = dict[str, Any]
 
 #: By the key of a library: arrays of its own, the most ordinary one first.  The order is that of
@@ -76,7 +74,7 @@ def quick(versions: Mapping[str, str], step: Callable[[str], None]) -> Facts:
         for (source, into, call), group in groups
     ]
     return {
-        "pairs": [row for row in rows if row["tried"]],
+        "pairs": [row for row in rows if row["arrays"]],
         "left_out": left_out,
         "asked": [
             {
@@ -131,37 +129,26 @@ def _carry_out(trial: Trial, where: str, left_out: dict[str, str], *, bare: bool
 
 
 def _pair(source: str, into: str, call: str, trials: list[Trial]) -> Facts:
-    """Return how many of a pair's arrays pass, and what is to be known of the others."""
+    """Return what each array of a pair comes to; of those that were left out nothing."""
     done = [each for each in trials if any(line.line == call for line in each.outcomes)]
-    bare = [next(line for line in each.outcomes if line.line == call) for each in done]
-    plain = [each.outcomes[0] for each in done]
-    best = [ways.best(each.outcomes) for each in done]
     return {
         "from": source,
         "into": call.removesuffix("(x)") or into,
-        "tried": len(done),
-        "bare": _working(bare),
-        "upgraded": _working(plain),
-        "line": sum(each is not None for each in best),
-        "lost": sum(bool(each.what) for each in plain),
-        "ordinary": bool(best and best[0] is not None),
-        "limits": [
-            _limit(each, told, way)
-            for each, told, way in zip(done, plain, best, strict=True)
-            if told.result != "works"
-        ],
-        "harm": [
-            (each.make["expression"], told.result, told.why.partition("\n")[0])
-            for each, told in zip(done, bare, strict=True)
-            if told.result in ("dies", "wrong", "hangs")
-        ],
+        "library": into,
+        "arrays": [_array(call, each) for each in done],
     }
 
 
-def _working(outcomes: list[Outcome]) -> int:
-    return sum(each.result == "works" for each in outcomes)
-
-
-def _limit(trial: Trial, plain: Outcome, way: Outcome | None) -> tuple[str, str, str]:
-    """The array, what a plain upgrade comes to, and the line that works instead; "": none."""
-    return trial.make["expression"], plain.why.partition("\n")[0], way.line if way else ""
+def _array(call: str, trial: Trial) -> Facts:
+    """Return what an array comes to; line: the one to use, "" where none works."""
+    bare = next(each for each in trial.outcomes if each.line == call)
+    plain, best = trial.outcomes[0], ways.best(trial.outcomes)
+    return {
+        "array": trial.make["expression"],
+        "bare": bare.result,
+        "bare_why": bare.why.partition("\n")[0],
+        "upgraded": plain.result,
+        "why": plain.why.partition("\n")[0],
+        "line": best.line if best else "",
+        "harm": "; ".join(dict.fromkeys((*bare.what, *plain.what))),
+    }

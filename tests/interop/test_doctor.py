@@ -1,43 +1,46 @@
-"""What `python -m dlshim doctor` tries between the libraries of an environment."""
+"""What `python -m dlshim doctor` tries between the libraries of an environment, and the record."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
+from interop import outcomes
+
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "dlshim", "doctor", "--json"], capture_output=True, text=True
-    )
-    assert done.returncode in (0, 1), done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found = outcomes.doctor()
     if not found["pairs"]:
         pytest.skip("no two libraries that doctor knows")
     return found
 
 
-def test_some_line_passes_at_least_what_works_bare(told: dict[str, Any]) -> None:
-    worse = [pair for pair in told["pairs"] if pair["line"] < max(pair["bare"], pair["upgraded"])]
-    assert worse == []
+def test_what_comes_out_is_what_was_recorded_of_these_releases(told) -> None:
+    """If the library does otherwise now: python -m interop.outcomes, and review what differs."""
+    found = outcomes.differences(outcomes.rows_of(told), outcomes.recorded())
+    assert not found, "\n".join(found)
 
 
-def test_the_ordinary_array_of_each_pair_passes(told: dict[str, Any]) -> None:
-    fails = [(pair["from"], pair["into"]) for pair in told["pairs"] if not pair["ordinary"]]
-    assert fails == [] or not told["works"]
+def test_nothing_is_worse_with_dlshim(told) -> None:
+    found = outcomes.red(outcomes.rows_of(told), outcomes.asking(told))
+    assert not found, "\n".join(found)
 
 
-def test_nothing_upgraded_ends_the_process_or_is_wrong(told: dict[str, Any]) -> None:
-    """It is refused with a reason, or the function of the library refuses it."""
-    bad = [
-        (pair["into"], *limit)
-        for pair in told["pairs"]
-        for limit in pair["limits"]
-        if limit[1].startswith("SIG")
-    ]
-    assert bad == []
+def row(bare: str, upgraded: str, line: str = "f(x)") -> outcomes.Rows:
+    key = ("numpy 2", "torch 2", "x", "f")
+    return {key: {"bare": bare, "upgraded": upgraded, "line": line}}
+
+
+def test_differences_and_harm_are_found() -> None:
+    right = row("works", "works")
+    assert outcomes.differences(right, row("works", "works", "f(dlshim.upgrade(x))")) == []
+    assert outcomes.differences(right, {}) == []
+    assert len(outcomes.differences(right, row("works", "refused"))) == 1
+    assert len(outcomes.differences(right, row("works", "works", ""))) == 1
+    for bad in (row("works", "refused", ""), row("refused", "dies"), row("works", "wrong")):
+        assert len(outcomes.red(bad, {"torch"})) == 1
+    for fine in (right, row("wrong", "wrong", ""), row("dies", "refused", "")):
+        assert outcomes.red(fine, {"torch"}) == []
+    assert outcomes.red(row("works", "wrong"), {"numpy"}) == []
