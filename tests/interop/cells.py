@@ -92,11 +92,11 @@ class ThroughTensor(Upgraded):
 
 
 class NoCure(Exception):
-    """``dlshim.inspect`` names no call that would work."""
+    """The tables name no call that would work."""
 
 
 class Cured(Upgraded):
-    """With the call that ``dlshim.inspect`` names where the bare one does not work."""
+    """With the call that the tables name where the bare one does not work."""
 
     name = "cured"
 

@@ -2,7 +2,7 @@
 
 An adapter imports (``take``), tells what it got by the library's own means (``look``), and says
 what the library can hold (``limit``: None, or the name of a row in ``refusals``). How the library
-asks and what it holds is read from the table that ``dlshim.inspect`` answers from, where ``known``
+asks and what it holds is read from the rows of ``shim/known``, where ``known``
 names the function; else the class attributes say it. Both are written from sources and
 documentation (and checked by ``test_calls.py`` with a spy), not from the results of the matrix.
 """
@@ -58,7 +58,7 @@ class Consumer:
     known = ""
     """The function's name in ``dlshim.consumers``."""
     inspected = True
-    """What ``dlshim.inspect`` says of that function is about this very call."""
+    """What the tables say of that function is about this very call."""
     buffer = False
     """Never asks for DLPack: upgraded it is given ``dlshim.from_dlpack(x)``, for its buffer."""
     capsule = False

@@ -1,4 +1,4 @@
-"""Takes arrays that rule T12 counts, bare and upgraded, beside what ``inspect`` says of them.
+"""Takes arrays that rule T12 counts, bare and upgraded, beside what the tables say of them.
 
 Run by test_counted.py, a process for each consumer, whose name is the argument: for each array a
 line of JSON with the seen and the said outcomes, and what became of the cure.

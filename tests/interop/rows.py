@@ -3,7 +3,7 @@
     python -m interop.rows KEY FILE     writes the findings as JSON
 
 Asked: what a function calls on an object that writes everything down, which arrays it takes, bare
-and upgraded, beside what ``inspect`` says of them; and how objects answer every keyword.  Of a
+and upgraded, beside what the tables expect of them; and how objects answer every keyword.  Of a
 release that no row speaks of the nearest row counts: so it is told how that row must change.
 ``tools/newest.py`` runs it for each library, in its newest release.
 """

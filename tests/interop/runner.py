@@ -83,7 +83,7 @@ class Presence:
     producers: dict[str, str] = field(default_factory=dict)
     consumers: dict[str, str] = field(default_factory=dict)
     inspected: dict[str, str] = field(default_factory=dict)
-    """Consumers of which only what ``inspect`` says is of interest."""
+    """Consumers of which only what the tables say is of interest."""
     shims: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 

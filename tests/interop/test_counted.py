@@ -1,4 +1,4 @@
-"""What rule T12 counts, on real libraries: bare, upgraded, cured, and what ``inspect`` and the
+"""What rule T12 counts, on real libraries: bare, upgraded, cured, and what the tables and the
 matrix command say."""
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def told():
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-def test_inspect_says_what_happens(told, consumer):
+def test_the_tables_say_what_happens(told, consumer):
     for array, seen in told(consumer).items():
         for said in seen["said"]:
             for part in ("bare", "upgraded"):

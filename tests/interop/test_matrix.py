@@ -95,7 +95,7 @@ def test_both_shims_ran_the_same_cells(matrix):
     assert not bare.keys() - upgraded.keys()
 
 
-# --- what inspect says -----------------------------------------------------------------------
+# --- what the tables expect ------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +103,7 @@ def compared(matrix):
     return verdicts.compare(matrix.summary)
 
 
-def test_what_inspect_says_is_what_happens(compared):
+def test_what_the_tables_expect_is_what_happens(compared):
     """Bare and upgraded, without an export and after one: each verdict against its cell."""
     print(*compared.counts.items(), sep="\n")
     assert not compared.wrong, "%d verdicts:\n%s" % (len(compared.wrong), few(compared.wrong))
@@ -111,12 +111,12 @@ def test_what_inspect_says_is_what_happens(compared):
     assert works > 500, "hardly anything was said"
 
 
-def test_after_an_export_inspect_says_what_becomes_of_every_upgraded_array(compared):
+def test_after_an_export_the_tables_know_what_becomes_of_every_upgraded_array(compared):
     left = [key for key in compared.unknown if key[0] == "upgraded after an export"]
     assert not [key for key in left if not key[1].startswith("not verified")]
 
 
-def test_the_call_that_inspect_names_works(matrix):
+def test_the_call_that_the_tables_name_works(matrix):
     """Where the bare call does not: with the options of the cure, if it has any."""
     cured = matrix.summary.shim("cured").values()
     named = [r for r in cured if not r.detail.startswith("NoCure") and r.kind != cells.NA]
