@@ -108,6 +108,7 @@ class Outcome(NamedTuple):
     def __str__(self) -> str:
         """Tell the outcome in one line."""
         why = _one_line(self.why.partition("\n")[0])
+        why = why if len(why) <= _MOST else f"{why[:_MOST]}…"
         if self.result != "works":
             return f"{_RESULTS[self.result]}: {why}"
         copied = {True: "copied", False: "shares memory", None: ""}[self.copied]
@@ -125,6 +126,9 @@ class Outcome(NamedTuple):
 
 #: The end of what is said of a line that fills what is missing.
 _FILLED = "for a missing or hidden value"
+
+#: Of a longer reason the end is left out of the line; ``why`` has all of it.
+_MOST = 240
 
 #: What is said before the reason.
 _RESULTS = {"changes": "changes", "wrong": "WRONG", "refused": "refused", "hangs": "hangs"}

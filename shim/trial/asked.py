@@ -142,7 +142,8 @@ def function_of(child: Child, consumer: str) -> tuple[str, str, str | None]:
         ) from None
     name = consumer.strip()
     if call != f"{name.replace(':', '.')}(x)":
-        version = child.ask(do="version", name=_head(call)).get("version")
+        head = _head(call)
+        version = child.ask(do="version", name=head).get("version") if head else None
         return name, call, version
     usual = "." not in name and ":" not in name
     told = child.ask(do="function", name=name.replace(":", "."), usual=usual)
@@ -157,9 +158,9 @@ def function_of(child: Child, consumer: str) -> tuple[str, str, str | None]:
 
 
 def _head(call: str) -> str:
-    """Return the name of the function of a call."""
+    """Return the name of the function of a call; "": it is another expression."""
     body = ast.parse(call, mode="eval").body
-    return ast.unparse(body.func) if isinstance(body, ast.Call) else "dlshim"
+    return ast.unparse(body.func) if isinstance(body, ast.Call) else ""
 
 
 # ---- from Python --------------------------------------------------------------------------------

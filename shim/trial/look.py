@@ -61,7 +61,7 @@ def fault(known: Values, wanted: str | None, seen: Values, dtype: str | None) ->
 def _index(x: Any) -> Any:
     shape = tuple(map(int, x.shape))
     if 0 in shape:
-        raise ValueError("it has no element")
+        raise LookupError("it has no element")
     return (0,) * len(shape) if len(shape) != 1 else 0
 
 
@@ -74,7 +74,9 @@ def write(x: Any) -> tuple[Any, Any]:
     """Write another value to the first element; return the old and the new one."""
     index = _index(x) if hasattr(x, "shape") else 0
     old = _item(x, index)
-    new: Any = not old if isinstance(old, bool) else (old + 1 if old == old and old < 100 else 1)
+    if not isinstance(old, (int, float, complex)):
+        raise LookupError("its elements are no numbers")
+    new: Any = not old if isinstance(old, bool) else 1 if old != 1 else 2
     x[index] = new
     return old, _item(x, index)
 

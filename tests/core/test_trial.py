@@ -95,6 +95,21 @@ def test_sharing_and_access(child) -> None:
     assert (kept.upgraded.copied, kept.upgraded.writable, kept.what) == (False, False, "")
 
 
+@pytest.mark.parametrize(
+    ("expression", "writable"),
+    [
+        ("numpy.ones(3, 'c16')", True),
+        ("numpy.array([True])", True),
+        ("numpy.array([127], 'i1')", True),
+        ("numpy.array([numpy.nan])", True),
+        ("numpy.zeros(3, 'M8[D]')", None),
+        ("numpy.zeros(0)", None),
+    ],
+)
+def test_what_no_write_can_show_is_not_said(child, expression, writable) -> None:
+    assert tried(child, expression, "numpy.asarray").bare.writable is writable
+
+
 def test_a_mark_that_is_lost_is_told_and_cured(child) -> None:
     verdict = of(child, READONLY, "write_to")
     for outcome in (verdict.bare, verdict.upgraded):

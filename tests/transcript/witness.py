@@ -77,6 +77,8 @@ RELEASES = {
 LEFT_OUT = {"address", "aligned_to", "dlshim", "extension", "python", "drivers", "objects"}
 #: Dropped of arrays of NumPy: its releases show and answer in different ways.
 OF_NUMPY = {"generation", "learned"}
+#: Dropped of trials too: the release, which a child process reads of the machine's NumPy.
+OF_TRIALS = OF_NUMPY | {"version"}
 #: In texts: addresses, and names of modules of the kit and of NumPy.
 TEXTS = (
     (re.compile(r"0x[0-9a-fA-F]+"), "0x..."),
@@ -251,7 +253,7 @@ def inspected(name: str, answers: list[tuple[int, str, list[str]]]) -> list[str]
     of_numpy = "stock.numpy(" in name
     told = body(plainly, OF_NUMPY if of_numpy else ())
     more = [line for line in body(exported) if line not in told and not of_numpy]
-    lines_tried = [line for each in tried for line in body(each, OF_NUMPY) if "verdicts" in line]
+    lines_tried = [line for each in tried for line in body(each, OF_TRIALS) if "verdicts" in line]
     return [*told, *(f"with --export: {line}" for line in more), *lines_tried]
 
 
