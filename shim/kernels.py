@@ -233,7 +233,7 @@ def _capsule_1(x: Any, **options: Any) -> Any:
     return to_capsule(x, max_version=(1, 3), **options)
 
 
-#: In the order of the enum `takes` of kernel.c, from 1 on.
+#: In the order of dls_kernel_takes (src/public/kernel_arguments.h), from 1 on.
 _MAKERS: dict[str, Callable[..., Any]] = {
     "tensor": from_dlpack,
     "capsule": to_capsule,

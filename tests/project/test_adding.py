@@ -172,6 +172,8 @@ THERE = {
     "a cure for a column or a table": r"\bpolars\b",
     "a consumer that C must know": r"\btorch\b",
     "an option": r"\balign\b",
+    "a value of ``takes=``": r"(?i)capsule",
+    "a library that ``dlshim.to`` makes arrays of": r"\bpolars\b",
     "a stream rule": r"\bS12\b",
     "a flag of DLPack": r"READ_ONLY\b",
     "a function of DLPack's C table": r"\bcurrent_work_stream\b",
