@@ -828,7 +828,9 @@ template <class T, int Rank> run last_run(const view<T, Rank> &x) {
 template <class T, int Rank>
 int64_t run_offset(const view<T, Rank> &x, int32_t axes, int64_t place) {
     int64_t offset = 0;
-    for (int32_t axis = axes - 1; axis > 0; axis--) {
+    /* There are no more axes than Rank, which compilers warn of if it is not said. */
+    const int32_t most = Rank != any_rank && axes > Rank ? Rank : axes;
+    for (int32_t axis = most - 1; axis > 0; axis--) {
         offset += place % x.shape(axis) * x.stride(axis);
         place /= x.shape(axis);
     }

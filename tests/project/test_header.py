@@ -453,6 +453,32 @@ def test_visit_reads_no_element_at_an_address_that_its_type_cannot_have(tmp_path
     assert run(sys.executable, "-c", program).split() == ["4", "8", "-1", "4"]
 
 
+SUMS = """
+#include <dlshim.hpp>
+template <int Rank> double sum(PyObject *obj) {
+    dlshim::array<const float, Rank> x(obj);
+    double all = 0;
+    dlshim::each(x, [&](float value) { all += value; });
+    return all;
+}
+template double sum<0>(PyObject *);
+template double sum<1>(PyObject *);
+template double sum<2>(PyObject *);
+template double sum<3>(PyObject *);
+template double sum<dlshim::any_rank>(PyObject *);
+"""
+
+
+@pytest.mark.parametrize("optimised", ["-O2", "-O3"])
+def test_each_is_compiled_without_a_warning_of_bounds(optimised: str, tmp_path: Path) -> None:
+    """gcc unrolled a loop over more axes than there are, and warned of what it made."""
+    path = tmp_path / "sums.cpp"
+    path.write_text(SUMS)
+    flags = ["-std=c++17", optimised, "-Wall", "-Wextra", "-Werror", "-c", "-o", os.devnull]
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    run(tool("g++"), *flags, *places, str(path))
+
+
 ELEMENTS = """
 #include <dlshim.hpp>
 static int64_t count(const dlshim::view<const double> &x) {
