@@ -295,7 +295,7 @@ def _first(wanted: list[dtype]) -> Any:
 _INTEGERS = {16: 11, 32: 24, 64: 53}
 
 
-#: What numbers ml_dtypes has, by the letters of the dtype, in NumPy's letter for such.
+#: What numbers ml_dtypes has, by how the dtype's name begins, in NumPy's letter for such.
 _OF_ML_DTYPES = {"bfloat": "f", "float": "f", "int": "i", "uint": "u"}
 
 
@@ -303,8 +303,10 @@ def _kind(given: dtype) -> str:
     """Return NumPy's letter for what numbers a dtype has, "V" for all that no library converts."""
     if _has_numpy(given) or given.lanes != 1:
         return given.kind
-    letters = given.name[: next(i for i, c in enumerate(given.name + "0") if c.isdigit())]
-    return _OF_ML_DTYPES.get(letters, "V")
+    for letters, kind in _OF_ML_DTYPES.items():
+        if given.name.startswith(letters):
+            return kind
+    return "V"
 
 
 def _bits(given: dtype) -> int:
@@ -327,13 +329,20 @@ def _fits_in(have: dtype, want: dtype) -> bool:
     return kind == wanted and size <= room
 
 
+def _of_torch(torch: Any, wanted: list[Any]) -> str | None:
+    # A loop: CPython 3.12 loses count of what a generator shares where memory ends.
+    for each in wanted:
+        if hasattr(torch, str(each)):
+            return f"x.to(torch.{each})"
+    return None
+
+
 def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: str | None) -> Any:
     """An expression with the first dtype that NumPy has too; None where none is known to work."""
     want = _first(wanted)
     torch = sys.modules.get("torch")
     if isinstance(x, getattr(torch, "Tensor", ())):
-        of_torch = (each for each in (want, *wanted) if hasattr(torch, str(each)))
-        return next((f"x.to(torch.{each})" for each in of_torch), None)
+        return _of_torch(torch, [want, *wanted])
     if want is None or _kind(have) == "V":
         return None
     if isinstance(x, (bytes, bytearray, memoryview)) and have == "uint8":
