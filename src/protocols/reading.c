@@ -429,12 +429,14 @@ as_bytes(const dls_reading *reading, int64_t *dims)
 static int
 copy_mended(const dls_reading *reading, char *to, int64_t length)
 {
-    int64_t dims[2 * (DLS_NDIM_INTERFACE + 1)];
-    const dl_tensor bytes = as_bytes(reading, dims);
-    if (length == 0) {
-        return DLS_OK;
+    const size_t axes = (size_t)reading->acquired->tensor.ndim + 1;
+    int64_t *dims = dls_alloc(2 * axes * sizeof *dims);
+    if (dims == NULL) {
+        return DLS_ENOMEM;
     }
-    int code = dls_host_copy(to, &bytes, 1);
+    const dl_tensor bytes = as_bytes(reading, dims);
+    int code = length != 0 ? dls_host_copy(to, &bytes, 1) : DLS_OK;
+    dls_free(dims);
     if (code == DLS_OK && reading->swapped != 0) {
         dls_swap_bytes(to, length, reading->swapped);
     }
@@ -496,18 +498,21 @@ static int
 find_span(dls_reading *reading, int64_t count, dls_error *err)
 {
     const dl_tensor *tensor = &reading->acquired->tensor;
-    int64_t dims[2 * (DLS_NDIM_INTERFACE + 1)];
-    int64_t length, itemsize = reading->itemsize;
-    if (!reading->mends) {
-        return dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, count,
-                               itemsize, &reading->low, &reading->high, err);
+    bool in_bytes = reading->mends && tensor->strides != NULL;
+    int code = dls_layout_span(tensor->ndim, tensor->shape, tensor->strides, count,
+                               in_bytes ? 1 : reading->itemsize, &reading->low,
+                               &reading->high, err);
+    if (code == DLS_OK && in_bytes && count != 0) {
+        /* So far they are the first bytes of the elements. */
+        int64_t span;
+        bool fits = dls_add(reading->high, reading->itemsize - 1, &reading->high)
+                    && dls_add(reading->high, -reading->low, &span);
+        code = fits ? DLS_OK
+                    : dls_fail(err, DLS_EBUFFER,
+                               "the bytes between its first and last element "
+                               "overflow 64 bits");
     }
-    const dl_tensor bytes = as_bytes(reading, dims);
-    int code = dls_layout_count(bytes.ndim, bytes.shape, &length, err);
-    return code != DLS_OK
-               ? code
-               : dls_layout_span(bytes.ndim, bytes.shape, bytes.strides, length, 1,
-                                 &reading->low, &reading->high, err);
+    return code;
 }
 
 int
