@@ -60,10 +60,10 @@ class Target:
 
 
 def _layout(row: Takes, name: str) -> str:
-    """The strides that this release takes."""
+    """The strides that this release takes; where PACKAGES has no word on strides, the row's."""
     name = name.partition(".")[0]
     for package, _, layout, _, older in PACKAGES:
-        if package == name:
+        if package == name and layout != "ANY":
             told = version_tuple(str(getattr(sys.modules.get(name), "__version__", "")))
             return older[1] if older and told < older[0] else layout
     return row.layout

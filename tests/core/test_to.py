@@ -497,3 +497,13 @@ def test_warnings_that_are_errors_end_no_exchange():
             for library in ("numpy", "dlshim", Mine):
                 for copy in (None, True):
                     to(source, library, copy=copy)
+
+
+def test_a_package_without_a_word_on_strides_leaves_them_to_its_row():
+    from dlshim.conversion.targets import _layout
+    from dlshim.habits import PACKAGES, TAKES
+
+    silent = {package for package, _, layout, _, _ in PACKAGES if layout == "ANY"} & set(TAKES)
+    assert "polars" in silent
+    for name in silent:
+        assert _layout(TAKES[name], name) == TAKES[name].layout
