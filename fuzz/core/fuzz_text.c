@@ -54,11 +54,13 @@ check_format(const char *text, int64_t itemsize)
     int found = dls_dtype_from_format(text, itemsize, &dtype, &swapped);
     INSIST(found == 0 || found == 1);
     if (found) {
-        INSIST(!swapped && itemsize == dls_dtype_bits(dtype) / 8 && dtype.lanes == 1);
+        INSIST(itemsize == dls_dtype_bits(dtype) / 8 && dtype.lanes == 1);
         check_spellings(dtype);
     }
-    else if (swapped) { /* the native order is all that is missing */
-        INSIST(dls_dtype_from_format(text + 1, itemsize, &dtype, &swapped) && !swapped);
+    if (found && swapped) { /* it is the same in the machine's order */
+        dl_dtype native;
+        INSIST(dls_dtype_from_format(text + 1, itemsize, &native, &swapped) && !swapped);
+        INSIST(same(native, dtype));
     }
 }
 

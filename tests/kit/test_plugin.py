@@ -187,7 +187,7 @@ def test_a_node_id_is_taken_as_a_failure_shows_it(tmp_path: Path) -> None:
     assert shown == [f"{name}[whole]", f"{name}[cube]"]
     assert "2 failed in" in run(tmp_path, *shown, returncode=1)  # it names the target, too
     assert "1 failed in" in run(tmp_path, target, shown[0], returncode=1)
-    assert "60 failed, 65 skipped in" in run(tmp_path, name, returncode=1)
+    assert "72 failed, 78 skipped in" in run(tmp_path, name, returncode=1)
     (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")
     told = run(tmp_path, "test_own.py", shown[0], returncode=1)
     assert "1 failed, 1 passed in" in told
