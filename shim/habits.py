@@ -408,8 +408,8 @@ class Takes:
         self.table = table
 
 
-#: By the name of the package.  What makes an array of a Tensor is a function of ``targets``, or the
-#: library's own ``from_dlpack``.
+#: By the name of the package.  What makes an array of a Tensor is a function of
+#: ``conversion/making.py``, or the library's own ``from_dlpack``.
 TAKES: dict[str, Takes] = {
     "numpy": Takes("ndarray", "HEEDS HOST DIRECT", clone="copy", layout="ANY"),
     "torch": Takes("Tensor", "DIRECT", constructor="tensor", clone="clone"),
@@ -453,7 +453,7 @@ TAKES: dict[str, Takes] = {
         layout="ANY",
         lacks=NOT_IN_STANDARD,
     ),
-    # They compute when they are called, and share what they take themselves, too.
+    # PyArrow and Polars compute when they are called.  Their own constructors share memory, too.
     "pyarrow": Takes(
         "Array ChunkedArray Tensor Table RecordBatch",
         "HEEDS HOST NO_SCALARS KEEPS_NONE PACKS",

@@ -93,6 +93,15 @@ def values_of_a_long_extent(c: Consumer, which: str, dtype: str, edition: str) -
     read_rightly(c, EDITIONS[edition](dtype=dtype, **LONG), "long")
 
 
+def told_by(result: Any, what: str) -> Any:
+    """Return the shape or the dtype that the result has in a capsule of its own."""
+    try:
+        capsule = result.__dlpack__()
+        return getattr(caps.look(capsule), what)
+    except Exception as error:
+        raise NotApplicable(f"the result does not tell its {what}: {said(error)}") from error
+
+
 #: One element that lies at more places than 32 bits count.
 WIDE_SHAPE = (2**32 + 5,)
 
@@ -105,14 +114,8 @@ def values_of_a_long_broadcast(c: Consumer, which: str, edition: str) -> None:
     if observe(trial(c, short).taken().result).address != short.element_zero:
         raise NotApplicable("a broadcast array is copied")
     array = EDITIONS[edition](WIDE_SHAPE, "uint8", strides=(0,), memory=memory)
-    made = trial(c, array).taken()
-    try:
-        capsule = made.result.__dlpack__()
-        shape = caps.look(capsule).shape
-    except Exception as error:
-        raise NotApplicable(f"the result does not tell its shape: {said(error)}") from error
+    shape = told_by(trial(c, array).taken().result, "shape")
     insist(shape == WIDE_SHAPE, f"shape {WIDE_SHAPE} became {shape}")
-    del capsule
 
 
 @check("consumer", "values", ("null strides",), ((2, 3), (2, 3, 4)), EDITIONS, risky=True)
@@ -237,14 +240,10 @@ def rare_dtype_is_kept(c: Consumer, which: str, dtype: tuple[int, int, int], edi
     if c.flat:
         raise NotApplicable("the consumer keeps no dtype")
     memory = caps.filled((8,), "uint64")
-    made = trial(c, EDITIONS[edition]((2, 3), dtype, memory=memory)).taken()
-    try:
-        capsule = made.result.__dlpack__()
-        told = caps.look(capsule).dtype
-    except Exception as error:
-        raise NotApplicable(f"the result does not tell its dtype: {said(error)}") from error
+    told = told_by(
+        trial(c, EDITIONS[edition]((2, 3), dtype, memory=memory)).taken().result, "dtype"
+    )
     insist(told == dtype, f"{dtype} became {told}")
-    del capsule
 
 
 OFFSETS = {

@@ -189,9 +189,9 @@ struct options {
     options &alignment(int64_t bytes) { return request.alignment = bytes, *this; }
     options &stream(dlshim_stream stream) { return request.stream = stream, *this; }
     /* Numbers of other dtypes are taken, too: T's are made of them, in row-major memory of their own.
-     * They are rounded to the nearest float.  One that an integer cannot have is a ValueError, as is
-     * one that is too large for a float.  Complex numbers become complex ones alone.  Only where T is
-     * const and the memory is the host's, and never with DLSHIM_COPY_NEVER. */
+     * A number is rounded to the nearest float.  A number that T cannot have (1.5 or -1 as uint32, 1e300
+     * as float) is a ValueError.  Complex numbers become complex numbers alone.  Numbers are converted
+     * only where T is const and the memory is the host's, and never with DLSHIM_COPY_NEVER. */
     options &convert() { return converts = true, *this; }
 };
 
@@ -312,7 +312,7 @@ using real_types = types<bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint
                          uint64_t, float, double, float16, bfloat16>;
 using complex_types = types<std::complex<float>, std::complex<double>>;
 
-/* What a C++ type is a number of.  Others are never converted. */
+/* The kinds of numbers that C++ types are.  Elements of a type without a kind are never converted. */
 enum { no_number, truth, integer, floating, floating_16, complex };
 template <class T> struct kind_of {
     static constexpr int other = std::is_floating_point<T>::value ? floating : no_number;
@@ -546,7 +546,7 @@ inline struct DLManagedTensorVersioned *new_rows(const dlshim_array &from, dlshi
     return reinterpret_cast<struct DLManagedTensorVersioned *>(memory);
 }
 
-/* What is asked about elements of T. */
+/* The request for elements of T, and how other numbers become such elements. */
 template <class T, int Kind = kind_of<T>::value> struct elements {
     using reals = typename std::conditional<Kind == no_number, types<>, real_types>::type;
     using others = typename std::conditional<Kind == complex, complex_types, types<>>::type;
@@ -635,7 +635,7 @@ template <class T, int Rank, class... More> options question(options asked) {
     elements_of<T>::ask(asked);
     return asked;
 }
-/* Those of a type without options of the constructor. */
+/* The request of a type whose constructor got no options: made once. */
 template <class T, int Rank, class... More> DLSHIM_HIDDEN_ const options &usual_question() {
     static const options made = question<T, Rank, More...>(options());
     return made;
@@ -648,7 +648,8 @@ inline answer why() {
     return says_something && !PyErr_ExceptionMatches(PyExc_MemoryError) ? answer::refused
                                                                         : answer::failed;
 }
-/* What was taken has the shape, and *made is the numbers of T that are made of it, or nullptr. */
+/* The last steps with an array that was taken: its extents are compared, and its numbers are converted.
+ * *made is the memory with the converted numbers, which the caller owns; nullptr: none were. */
 template <class T>
 answer settle(PyObject *obj, const options &asked, const dlshim_array &from,
               struct DLManagedTensorVersioned **made) {
