@@ -198,6 +198,14 @@ resolve_copy(dls_exchange *x, dls_resolved *resolved)
 
 /* --- dtype (T7) ------------------------------------------------------------- */
 
+/* How the source is written where an array of NumPy is needed; NULL: it cannot be. */
+static const char *
+array_of(const dls_exchange *x)
+{
+    bool on_host = x->acquired.tensor.device.device_type == dl_kDLCPU;
+    return dls_cure_array(x->state, x->source, on_host);
+}
+
 /* How elements without a code are converted.  NumPy does not read long doubles from a
  * buffer's format. */
 static const char *
@@ -209,7 +217,7 @@ conversion_of(const dls_exchange *x)
         return "numpy.frombuffer(x, 'clongdouble')";
     }
     return buffer && code == DLS_DTYPE_FLOAT ? "numpy.frombuffer(x, 'longdouble')"
-                                             : dls_cure_array(x->state, x->source);
+                                             : array_of(x);
 }
 
 /* The dtype to convert to, if the elements are numbers. */
@@ -253,11 +261,17 @@ check_code(dls_exchange *x)
     const char *cure = bytes <= 8 ? same_width[has_sign][bytes] : NULL;
     int code = cure != NULL ? DLS_EOPTION : DLS_EBUFFER;
     cure = cure != NULL ? cure : "";
-    if (dtype.code == DLS_DTYPE_UNKNOWN) {
+    if (array_of(x) == NULL) {
+        dls_refuse(x->state, code, x->source,
+                   "its elements are of a kind that DLPack has no code for; convert "
+                   "them with its own library first%s",
+                   cure);
+    }
+    else if (dtype.code == DLS_DTYPE_UNKNOWN) {
         dls_refuse(x->state, code, x->source,
                    "its elements are of a kind that DLPack has no code for; pass their "
                    "bytes with numpy.frombuffer(%s.tobytes(), 'uint8')%s",
-                   dls_cure_array(x->state, x->source), cure);
+                   array_of(x), cure);
     }
     else {
         dls_refuse(x->state, code, x->source,
@@ -746,7 +760,7 @@ check_bools(const dls_exchange *x, const dls_resolved *resolved)
     if (found == 0) {
         return 0;
     }
-    bool compares = strcmp(dls_cure_array(x->state, x->source), "x") == 0;
+    bool compares = strcmp(dls_cure_array(x->state, x->source, true), "x") == 0;
     bool is_tensor = Py_IS_TYPE(x->source, x->state->tensor_type);
     return dls_refuse(
         x->state, DLS_EBUFFER, x->source,

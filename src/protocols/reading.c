@@ -46,13 +46,25 @@ dls_reading_fail_option(const dls_reading *reading, const char *format, ...)
     return fail(reading, DLS_EOPTION, text);
 }
 
+/* A BufferError whose text, a format, ends in an example with an array of NumPy.  Where
+ * NumPy reads no memory of the object the text ends before the example.  Always -1. */
+static int
+fail_with_example(const dls_reading *reading, const char *text)
+{
+    const char *array = dls_cure_array(reading->state, reading->obj,
+                                       !reading->row->off_host);
+    Py_ssize_t before = strstr(text, ", e.g. ") - text;
+    return fail(reading, DLS_EBUFFER,
+                array != NULL ? PyUnicode_FromFormat(text, array)
+                              : PyUnicode_FromStringAndSize(text, before));
+}
+
 int
 dls_reading_fail_structured(const dls_reading *reading)
 {
-    return dls_reading_fail(reading,
-                            "its elements are structs, which DLPack has no dtype for: "
-                            "export one field at a time, e.g. %s['field']",
-                            dls_cure_array(reading->state, reading->obj));
+    return fail_with_example(reading,
+                             "its elements are structs, which DLPack has no dtype for: "
+                             "export one field at a time, e.g. %s['field']");
 }
 
 int
@@ -262,8 +274,7 @@ refuse_kind(const dls_reading *reading, char kind)
 {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         if (is_among(kind, refused[i].kinds)) {
-            return dls_reading_fail(reading, refused[i].text,
-                                    dls_cure_array(reading->state, reading->obj));
+            return fail_with_example(reading, refused[i].text);
         }
     }
     return 0;

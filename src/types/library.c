@@ -573,11 +573,14 @@ dls_cure_find_wrapped(dls_state *state, PyObject *obj)
 }
 
 const char *
-dls_cure_array(const dls_state *state, PyObject *obj)
+dls_cure_array(const dls_state *state, PyObject *obj, bool on_host)
 {
-    return PyObject_HasAttr((PyObject *)Py_TYPE(obj), state->names.astype)
-               ? "x"
-               : "numpy.asarray(x)";
+    PyObject *type = (PyObject *)Py_TYPE(obj);
+    if (PyObject_HasAttr(type, state->names.astype)) {
+        return "x";
+    }
+    return on_host || PyObject_HasAttrString(type, "__array__") ? "numpy.asarray(x)"
+                                                                : NULL;
 }
 
 /* Has the object's own __dlpack__ asked for this exchange? */

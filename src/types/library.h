@@ -190,8 +190,10 @@ PyObject *dls_cure_find(dls_state *state, PyObject *obj);
 PyObject *dls_cure_find_wrapped(dls_state *state, PyObject *obj);
 
 /* How the object is written where an array of NumPy is needed: "x" if it is one (or has
- * .astype), else "numpy.asarray(x)".  A pending exception stays. */
-const char *dls_cure_array(const dls_state *state, PyObject *obj);
+ * .astype), else "numpy.asarray(x)".  NULL where NumPy cannot read the memory, and
+ * would make an array of the object itself: it is not a protocol of the host that shows
+ * the memory, and the object has no __array__.  A pending exception stays. */
+const char *dls_cure_array(const dls_state *state, PyObject *obj, bool on_host);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: it cannot be
  * exported ...", as dls_refuse_from_pending does.  on_host: with the cure; off the host

@@ -270,6 +270,35 @@ def test_empty_arrays_need_no_driver(ask, version, shape):
         imported.release()
 
 
+#: Elements without a dtype of DLPack.
+NO_NUMBERS: dict[str, dict[str, Any]] = {
+    "bytes": {"typestr": "|V8"},
+    "structs": {"typestr": "|V4", "descr": [("x", caps.native("<f2")), ("y", caps.native("<f2"))]},
+    "text": {"typestr": "|S4"},
+    "dates": {"typestr": caps.native("<M8[ns]")},
+    "long doubles": {"typestr": caps.native("<f16")},
+    "objects": {"typestr": "|O8"},
+    "bit fields": {"typestr": caps.native("<t1")},
+}
+
+
+@pytest.mark.parametrize("changes", NO_NUMBERS.values(), ids=NO_NUMBERS.keys())
+def test_no_error_names_numpy_where_numpy_reads_no_memory(changes):
+    """numpy.asarray(x) made an array of the object itself, whose bytes are its address."""
+
+    class WithArray(CudaOnly):
+        def __array__(self, *_given: Any, **_more: Any) -> Any:
+            raise AssertionError("it is not called")
+
+    told = []
+    for cls in (CudaOnly, WithArray):
+        with pytest.raises(BufferError) as error:
+            dlshim.from_dlpack(empty(cls, changes=changes))
+        told.append(str(error.value))
+    assert "numpy" not in told[0].partition("object: ")[2]
+    assert "numpy.asarray(x)" in told[1]
+
+
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (4, 0)], ids=repr)
 def test_an_array_without_elements_may_have_no_address(shape):
     """numba/cuda/cudadrv/devicearray.py, line 121 of 0.43.1 to 0.45.1: the value of a NULL pointer
