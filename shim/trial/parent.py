@@ -14,6 +14,8 @@ import tempfile
 import threading
 from typing import Any
 
+from ..locks import changing
+
 Answer = dict[str, Any]
 
 #: A call that says nothing for so long is ended, and counts as hanging; an import may take longer.
@@ -92,7 +94,8 @@ class Child:
     def _start(self) -> Answer | None:
         """Start a process; return what it says if it cannot begin."""
         flags = [f"-W{each}" for each in sys.warnoptions]
-        self.errors = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # closed with the child
+        with changing:  # a process forked meanwhile would wait for the lock of tempfile without end
+            self.errors = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # closed with the child
         self.process = subprocess.Popen(
             [sys.executable, *flags, "-c", _CODE, json.dumps(self.setup)],
             stdin=subprocess.PIPE,

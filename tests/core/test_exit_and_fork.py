@@ -328,7 +328,7 @@ IMPORTS = {
     "tracking": "dlshim.track().stop()",
     "report": "str(dlshim.inspect(Source()))",
     "enums": "str(dlshim.inspect(Source()))",
-    "trial.asked": "str(dlshim.inspect(Source(), consumer='numpy'))",
+    "trial.asked": "str(dlshim.inspect(Source(), consumer='builtins.memoryview'))",
     "cures": "refused()",
 }
 
@@ -338,6 +338,37 @@ IMPORTS = {
 def test_T10_a_fork_while_a_first_use_imports_a_module(module):
     """CPython's lock of the module would never be given back in the child."""
     child.run(HEAD + IMPORTING.format(module=module, use=IMPORTS[module]))
+
+
+TEMPORARY = """
+import tempfile
+dlshim.locks.LONGEST_WAIT = HANGS
+asking, forking = threading.Event(), threading.Event()
+usual = tempfile._get_default_tempdir
+
+def look():
+    '''A thread is in it, with the lock of tempfile, when a fork has begun.'''
+    asking.set()
+    assert forking.wait(HANGS)
+    return usual()
+
+def ask():
+    str(dlshim.inspect(Source(), consumer="builtins.memoryview"))
+
+tempfile._get_default_tempdir = look
+first = threading.Thread(target=ask)
+first.start()
+assert asking.wait(HANGS)
+os.register_at_fork(before=forking.set)
+reap(in_child(ask))
+first.join()
+"""
+
+
+@FORK
+def test_T10_a_fork_while_a_trial_makes_its_temporary_file():
+    """Python's tempfile has a lock that a fork in another thread leaves taken."""
+    child.run(HEAD + TEMPORARY)
 
 
 HELD = """

@@ -212,7 +212,7 @@ LAZY = {
     "tracking": "dlshim.track().stop()",
     "report": "str(dlshim.inspect(bytearray(3)))",
     "enums": "str(dlshim.inspect(bytearray(3)))",
-    "trial.asked": "str(dlshim.inspect(bytearray(3), consumer='numpy'))",
+    "trial.asked": "str(dlshim.inspect(bytearray(3), consumer='builtins.memoryview'))",
 }
 
 
