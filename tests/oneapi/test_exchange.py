@@ -360,27 +360,30 @@ def test_a_deleter_runs_on_any_thread():
 
 
 def test_threads_exchange_at_once():
+    """The arrays are made and read before and after: kernels that several threads start at once
+    hang in the runtime now and then."""
+    made = [(runtime.counting((6,)) + k, runtime.memory(24)) for k in range(20)]
+    taken: list[tuple[int, Any, Any]] = []
     failures: list[BaseException] = []
-
-    def exchange(k: int) -> None:
-        x, memory = runtime.counting((6,)) + k, runtime.memory(24)
-        assert runtime.values(xp.from_dlpack(dlshim.upgrade(x)))[-1] == 5 + k
-        assert runtime.values(xp.from_dlpack(dlshim.upgrade(memory, reinterpret="uint8")))[0] == 0
 
     def work() -> None:
         try:
-            for k in range(20):
-                exchange(k)
+            for k, (x, memory) in enumerate(made):
+                of_x = xp.from_dlpack(dlshim.upgrade(x))
+                taken.append((k, of_x, dlshim.from_dlpack(memory, reinterpret="uint8")))
         except BaseException as failure:
             failures.append(failure)
 
-    exchange(0)  # kernels that several threads use for the first time at once hang in the library
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert not failures, failures
+    assert len(taken) == 3 * len(made)
+    for k, of_x, tensor in taken:
+        assert runtime.values(of_x)[-1] == 5 + k
+        assert runtime.values(xp.from_dlpack(tensor))[0] == 0
 
 
 # --- looking ------------------------------------------------------------------------------------
