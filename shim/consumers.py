@@ -1,6 +1,6 @@
 """Functions that take arrays: the rows of all libraries, and what they are called by.
 
-The matrix answers from these rows, and tests/interop compares them with what happens.
+tests/interop compares these rows with what happens.
 """
 
 from __future__ import annotations

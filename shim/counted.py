@@ -1,6 +1,7 @@
 """What works bare and not with a plain ``upgrade``: the list of rule T12, and nothing else.
 
-docs/rules.rst prints it, README names each row, and the matrix counts its exchanges by it.
+docs/rules.rst prints it, README names each row, and the matrix finds the row of an exchange in the
+error that it raised.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Counted(NamedTuple):
     cure: str
     #: The rule that it follows from; "": it is not dlshim that refuses it.
     rule: str
-    #: The reasons of outcomes that belong to it.
-    reasons: tuple[str, ...] = ()
+    #: What its errors say; () where no exchange of the matrix can raise them.
+    says: tuple[str, ...] = ()
 
 
 COUNTED = (
@@ -44,14 +45,14 @@ COUNTED = (
         "torch up to 2.13 aborts the process on them, and Paddle misreads them",
         '`order="auto"`',
         "N9",
-        (NEGATIVE,),
+        ("it has negative strides, and this consumer may not",),
     ),
     Counted(
         "missing data",
         "`NULL` with elements: NumPy would return random memory",
         "the object that it wraps, which the error names",
         "T6",
-        (NO_DATA,),
+        ("its data are NULL though it has elements",),
     ),
     Counted("unknown flags", "a flag may change what the bytes mean", "a newer dlshim", "T7"),
     Counted(
@@ -63,16 +64,16 @@ COUNTED = (
         "2.10)",
         '`readonly="copy"`, or `"share"` where the consumer does not write',
         "T8",
-        (UNTOLD, UNHEEDED),
+        ("which cannot say so", "is known to write to read-only memory"),
     ),
     Counted(
         "arrays that never change for functions that write: nanobind's plain `ndarray` parameters",
         "from nanobind 2.10 on; `nb::ro` and `const` take them. The types are known (JAX before "
         "0.12, TensorFlow, MLX), and their memory is marked, which the libraries themselves do not "
         "say",
-        "`readonly=False` where the function does not write",
+        '`readonly="copy"`, or `readonly=False` where the function does not write',
         "T8",
-        (WRITES,),
+        ("incompatible function arguments",),
     ),
     Counted(
         "arrays whose values are not what their memory holds (conjugate and negative bits, masks)",
@@ -80,7 +81,7 @@ COUNTED = (
         "hides nothing passes, and one inside a proxy is not seen",
         "`copy=True` for bits, `x.filled(value)` for masks, which the error names",
         "T12",
-        (CONJUGATED, NEGATED, MASKED),
+        ("conjugate bit is set", "negative bit is set", "its mask hides elements"),
     ),
     Counted(
         "tensors that require grad, which few consumers take bare (nanobind, MLX, "
@@ -89,13 +90,14 @@ COUNTED = (
         "these go past it; compiled functions that take a C table get them",
         "`detach=True`",
         "T12",
-        (GRAD,),
+        ("it requires grad, and consumers",),
     ),
     Counted(
         "elements below 8 bits where DLPack 0.x meets 1.x",
         "0.x cannot say how they are packed",
         "the type's own conversion, which the error names",
         "T7",
+        ("are below 8 bits, and how they are packed cannot be said",),
     ),
     Counted(
         "exchanges that would break a graph capture",
@@ -117,7 +119,11 @@ COUNTED = (
         "it takes an array's buffer before DLPack, and a Producer has none",
         "`dlshim.from_dlpack(x)`",
         "",
-        (SCALAR, DIMENSIONS, BOOL),
+        (
+            "takes a scalar for an empty array",
+            "Contiguous stride check not implemented",
+            "Can't convert dlpack data type to Arrow type",
+        ),
     ),
     Counted(
         "what a function does for the types that it knows: nanobind converts the dtype of NumPy's "
@@ -135,6 +141,6 @@ COUNTED = (
 )
 
 
-def counted(why: str) -> Counted | None:
-    """Return the row that a reason belongs to; None: no rule counts it."""
-    return next((row for row in COUNTED if why in row.reasons), None)
+def counted(error: str) -> Counted | None:
+    """Return the row that the text of an error belongs to; None: no rule counts it."""
+    return next((row for row in COUNTED if any(said in error for said in row.says)), None)

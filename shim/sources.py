@@ -1,6 +1,6 @@
 """How the objects of each library answer ``__dlpack__``, by release, and the known faults.
 
-The matrix answers from these rows, and tests/interop compares them with what happens.
+tests/interop compares these rows with what happens.
 """
 
 from __future__ import annotations

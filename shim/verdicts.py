@@ -1,6 +1,6 @@
 """What the tables expect: how a consumer will take an object, as it is and upgraded.
 
-The matrix asks for it.  The answer follows from the rows of ``consumers`` and ``sources``; the
+The answer follows from the rows of ``consumers`` and ``sources``; the
 consumer is not asked.
 """
 

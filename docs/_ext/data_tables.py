@@ -25,12 +25,10 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from dlshim import _core, consumers, habits, stream_table
+from dlshim import _core, habits, stream_table
 from dlshim.cli.messages import GENERAL, SUBJECTS
 from dlshim.counted import COUNTED
 from dlshim.cures import CHANGED, CURES
-from dlshim.known.rows import LIMITS
-from dlshim.matrix import pairs
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -266,17 +264,6 @@ def what_is_counted() -> Iterator[Row]:
     for row in COUNTED:
         texts = (row.what, row.why, row.cure, row.rule or "—")
         yield tuple(text.replace("`", "``") for text in texts)
-
-
-@table("limits", "limit | works with", (65, 35))
-def limits() -> Iterator[Row]:
-    """The limits that the matrix command knows."""
-    for limit, _ in pairs.LIMITS:
-        yield limit.why, f"``{limit.cure}``" if limit.cure else "—"
-    for name, told in LIMITS.items():
-        who = dict.fromkeys(row.name for row in consumers.CONSUMERS if name in row.limits)
-        cure = f"``{told.cure}``" if told.cure else "—"
-        yield f"{', '.join(who)}: {told.reason}", cure
 
 
 # ---- streams ------------------------------------------------------------------------------

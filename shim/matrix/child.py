@@ -16,7 +16,7 @@ from .. import ReadOnlyWarning
 from ..known.arrays import Case, Consumer, Made, Producer, Seen
 from ..libraries import BY_KEY
 from . import nanobind_module
-from .consumers import CONSUMER_BY_KEY, NotOffered, by_dlshim, function_of
+from .consumers import CONSUMER_BY_KEY, NotOffered, by_dlshim, function_of, in_line
 from .producers import CASE_BY_KEY, PRODUCER_BY_KEY
 
 if TYPE_CHECKING:
@@ -121,21 +121,6 @@ def _exchange(
     return told
 
 
-def _carry_out(mode: str, cell: Mapping[str, Any]) -> dict[str, Any]:
-    with_cost = cell["cost"] and not PRODUCER_BY_KEY[cell["producer"]].one_shot
-    consumer = CONSUMER_BY_KEY[cell["consumer"]]
-    if mode == "bare":
-        return _exchange(cell, lambda: function_of(consumer), with_cost=with_cost)
-
-    def cured() -> Take:
-        return by_dlshim(consumer, cell["cure"], as_buffer=cell["as_buffer"])
-
-    told = _exchange(cell, lambda: by_dlshim(consumer, {}), with_cost=with_cost)
-    if (cell["cure"] or cell["as_buffer"]) and told["outcome"] != "works":
-        told["cured"] = _exchange(cell, cured, with_cost=False)
-    return told
-
-
 def libraries(job: Mapping[str, Any]) -> dict[str, Any]:
     """Import libraries, and load nanobind's functions; return what cannot be imported."""
     broken = _import_libraries(set(job["keys"]))
@@ -150,5 +135,11 @@ def libraries(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def exchange(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry out an exchange, as a cell of the matrix has it."""
-    return _carry_out(job["mode"], job["cell"])
+    """Carry out an exchange: bare, with the plain call of dlshim, or by a line."""
+    cell, line = job["cell"], job.get("line")
+    with_cost = cell["cost"] and not PRODUCER_BY_KEY[cell["producer"]].one_shot
+    consumer = CONSUMER_BY_KEY[cell["consumer"]]
+    if line is not None:
+        return _exchange(cell, lambda: in_line(consumer, line), with_cost=False)
+    way = function_of if job["mode"] == "bare" else by_dlshim
+    return _exchange(cell, lambda: way(consumer), with_cost=with_cost)

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import known
-from ..consumers import rows_of
 from ..known.arrays import Consumer, Seen, loaded, see_capsule, shown
-from ..known.rows import HONOURS, LEGACY, PLAIN, Known
 from ..libraries import BY_KEY
+from ..trial.expressions import evaluate
 from .capsules import buffer_address, is_capsule, read_capsule
 
 if TYPE_CHECKING:
@@ -54,18 +53,11 @@ def _see_versioned(capsule: Any) -> Seen:
     return see_capsule(capsule)
 
 
-def _like(**facts: Any) -> Known:
-    return Known("", "", **facts)
-
-
-#: What comes with Python: the function, and how it asks.
-_BUILT_IN: dict[str, list[Any]] = {
-    "memoryview": [
-        memoryview,
-        _like(wants="buffer", flag=HONOURS, dtypes=PLAIN, limits=("dtype",)),
-    ],
-    "capsule 0.x": [_take_legacy, _like(asks=LEGACY, supports_negative=False)],
-    "capsule 1.x": [_take_versioned, _like(keywords=("max_version",), supports_negative=False)],
+#: The functions of what comes with Python.
+_BUILT_IN: dict[str, Take] = {
+    "memoryview": memoryview,
+    "capsule 0.x": _take_legacy,
+    "capsule 1.x": _take_versioned,
 }
 _COME_WITH_PYTHON = (
     Consumer("memoryview", "memoryview", "stdlib", "", _see_memoryview, wants="buffer"),
@@ -92,15 +84,10 @@ CONSUMERS: tuple[Consumer, ...] = (*known.rows("TAKES", _FIRST), *_COME_WITH_PYT
 CONSUMER_BY_KEY = {consumer.key: consumer for consumer in CONSUMERS}
 
 
-def asks_as(consumer: Consumer) -> list[Known]:
-    """Return the rows of the consumer's function, the oldest releases first."""
-    return _BUILT_IN[consumer.key][1:] if consumer.key in _BUILT_IN else rows_of(consumer.name)
-
-
 def function_of(consumer: Consumer) -> Take:
     """Return the library's function, which takes the object."""
     if consumer.key in _BUILT_IN:
-        return _BUILT_IN[consumer.key][0]
+        return _BUILT_IN[consumer.key]
     if consumer.path:
         module, _, name = consumer.path.partition(".")
         return getattr(loaded(module), name)  # type: ignore[no-any-return]
@@ -118,19 +105,20 @@ def _with_capsules(take: Take) -> Take:
     return lambda obj: take(_take_legacy(obj))
 
 
-def by_dlshim(consumer: Consumer, options: Mapping[str, Any], *, as_buffer: bool = False) -> Take:
-    """Return the function that takes an object by way of dlshim, as_buffer: as a Tensor."""
+def by_dlshim(consumer: Consumer) -> Take:
+    """Return the function that takes an object by way of dlshim, without an option."""
     import dlshim
 
-    take, upgrade = function_of(consumer), dlshim.upgrade
-    if consumer.wants == "capsule":
-        make: Callable[..., Any] = dlshim.to_capsule
-    elif consumer.wants == "buffer" or as_buffer:
-        own = dlshim.from_dlpack
-        # Only the wrapper has options; without any the object is taken itself.
-        make = (lambda obj, **given: own(upgrade(obj, **given))) if options else own
-    else:
-        make = upgrade
-    if options:
-        return lambda obj: take(make(obj, **options))
+    take, make = function_of(consumer), getattr(dlshim, made_by(consumer))
     return lambda obj: take(make(obj))
+
+
+def made_by(consumer: Consumer) -> str:
+    """Return the function of dlshim that makes what a consumer takes."""
+    return {"capsule": "to_capsule", "buffer": "from_dlpack"}.get(consumer.wants, "upgrade")
+
+
+def in_line(consumer: Consumer, line: str) -> Take:
+    """Return what takes an object x in a line, where the function of the consumer is ``take``."""
+    take = function_of(consumer)
+    return lambda obj: evaluate(line, x=obj, take=take)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..cli.output import Box, Table
 from .consumers import CONSUMERS
-from .pairs import by_pair
+from .pairs import by_pair, complaint
 from .producers import PRODUCERS
-from .screen import complaint, full
+from .screen import full
 
 if TYPE_CHECKING:
     from .pairs import Cell, Report
@@ -37,7 +37,7 @@ class Spot:
             cases=len(cells),
             bare=sum(cell.works_bare for cell in cells),
             upgraded=sum(cell.works_upgraded for cell in cells),
-            cured=sum(cell.works_with_option for cell in cells),
+            cured=sum(bool(cell.cure) for cell in cells),
             wrong=(_wrong(cell.bare for cell in cells), _wrong(cell.upgraded for cell in cells)),
             why=[line for cell in cells if (line := _why(cell))],
         )
@@ -60,10 +60,8 @@ def _why(cell: Cell) -> str:
         told.append(f"bare: {complaint(cell.bare)}")
     if not cell.works_upgraded:
         told.append(f"upgraded: {complaint(cell.upgraded)}")
-        if cell.limit:
-            told.append(f"reason: {cell.limit.why}")
-        if cell.limit and cell.limit.cure:
-            told.append(f"works with {cell.limit.cure}")
+        if cell.cure:
+            told.append(f"works with {cell.cure}")
     return f"{cell.exchange.case.title}: {'; '.join(told)}" if told else ""
 
 

@@ -1,34 +1,25 @@
-"""The exchanges of the matrix: which are tried, what is expected of each, and what came of it.
+"""The exchanges of the matrix: which are tried, and what came of each.
 
-Known limits of consumers, and what dlshim refuses on purpose, follow from the rows of
-``dlshim.consumers``, as for ``inspect``; of a release that has no row the nearest one counts.  What
-is left are the rows of ``LIMITS``.  None was taken from a run of the matrix.  Where it is not known
-in which release a limit fell, the row covers all releases up to one without it: an exchange that
-works is never held against a row.
+Nothing is expected of a library: what an upgraded exchange must not be is worse than the bare one,
+but for what rule T12 counts, which the error tells.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import row_major
-from ..counted import NO_DATA, Counted, counted
-from ..facts import Facts
+from ..counted import Counted, counted
 from ..known.arrays import Case, Consumer, Producer
-from ..libraries import BUILT_IN, nearest, version_tuple
-from ..options import AS_BOOL, AS_TAKEN, BUFFERS, Option
-from ..sources import source_of
-from ..verdicts import Expected, cure_of, outcomes
-from .consumers import CONSUMERS, asks_as
+from ..libraries import BUILT_IN, version_tuple
+from .consumers import CONSUMERS
 from .producers import CASE_BY_KEY, COST_CASE, PRODUCERS
 
 if TYPE_CHECKING:
-    from ..known.rows import Known
-
     Pairs = dict[tuple[str, str], list["Cell"]]
 
 
@@ -49,135 +40,48 @@ def by_pair(cells: Iterable[Cell]) -> Pairs:
     return pairs
 
 
-def options(cure: str) -> dict[str, Any]:
-    return {cure.name: cure.value} if isinstance(cure, Option) else BUFFERS.get(cure, {})
+_OPTIONS = re.compile(r"dlshim\.(?:upgrade|to_capsule)\(x, (.*)\)")
+#: What an error of dlshim says before the reason, and the end of the reason.
+_REASON = re.compile(r"\w+: '[\w.]+' object: ([^;]*)")
+#: What differs each time, and the line of C++ that a check of onnxruntime stands in.
+_NOISE = re.compile(r"0x[0-9a-f]+|\d{4,}")
+_CHECK = re.compile(r"/\S+:\d+ .* was false\. ")
+
+
+def cure_in(line: str) -> str:
+    """Return what a user adds to the plain call, or passes instead: ``order='auto'``."""
+    passed = line.removeprefix("take(").removesuffix(")")
+    found = _OPTIONS.fullmatch(passed)
+    return found[1] if found else passed
+
+
+def without_noise(text: str) -> str:
+    """Return what was said without what differs each time."""
+    return _NOISE.sub("…", _CHECK.sub("", text))
+
+
+def complaint(told: Mapping[str, object]) -> str:
+    """Why an exchange failed."""
+    detail = str(told.get("detail", "")) or "?"
+    if told["outcome"] == "died":
+        detail = f"process killed, {detail}"
+    return without_noise(detail)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """The facts that the limits speak about."""
+    """An array, and the function that takes it."""
 
     producer: Producer
     consumer: Consumer
     case: Case
-    versions: Mapping[str, str]
-
-    def is_old(self, library: str, *below: int) -> bool:
-        """Whether a library's release is below another."""
-        return version_tuple(self.versions.get(library, "0")) < below
-
-    def made_by(self, library: str, *below: int) -> bool:
-        """Whether the array is made by a library, in a release below another."""
-        return self.producer.library == library and (not below or self.is_old(library, *below))
-
-    def row(self) -> Known:
-        """The consumer's row for the release that is here, or the nearest one."""
-        consumer = self.consumer
-        version = self.versions.get(consumer.asks_through or consumer.library, "0")
-        row: Known = nearest(asks_as(consumer), version_tuple(version))[0]
-        return row
-
-    def facts(self) -> Facts:
-        producer, case = self.producer, self.case
-        version = version_tuple(self.versions.get(producer.library, "0"))
-        source = source_of(producer.key.replace("_", "-"), version)[0]
-        strides = {"transposed": (1, 3), "step": (2,), "reversed": (-1,)}.get(case.layout)
-        readonly: bool | None = case.readonly or producer.immutable
-        if producer.key == "capsule 0.x":
-            readonly = None
-        return Facts(
-            library=producer.key,
-            source=source if source and source.since <= version else None,
-            immutable=producer.immutable,
-            kind="capsule" if producer.library == "capsule" else "object",
-            has_dlpack=producer.dlpack,
-            has_buffer=producer.library in ("stdlib", "numpy", "jax"),
-            dtype=case.dtype,
-            shape=case.shape,
-            strides=strides or row_major(case.shape),
-            readonly=readonly,
-            aligned_to=64,
-            device=(1, 0),
-        )
-
-    def expected(self) -> tuple[Expected, Expected]:
-        """What comes of it bare, and upgraded."""
-        facts, row = self.facts(), self.row()
-        bare = row
-        if row.wants == "capsule":  # it is handed x.__dlpack__()
-            bare = replace(row, wants="object", keywords=())
-        return outcomes(facts, bare)[0], outcomes(facts, row)[1]
-
-
-if TYPE_CHECKING:
-    Covered = tuple[Expected, Callable[[Exchange], bool]]
-
-
-def _limit(why: str, covers: Callable[[Exchange], bool], cure: str = "") -> Covered:
-    return Expected("wrong" if cure else "refused", why=why, cure=cure), covers
-
-
-#: Limits of producers, and faults of consumers, that ``inspect`` does not tell.  Of those that are
-#: "wrong", nothing on the way can notice it: the consumer shows something else, without an error.
-LIMITS: tuple[Covered, ...] = (
-    _limit(
-        "Arrow packs booleans into bits, which DLPack cannot describe",
-        lambda e: e.case.dtype == "bool" and e.made_by("pyarrow"),
-    ),
-    _limit(
-        "torch before 2.6 exports no booleans",
-        lambda e: e.case.dtype == "bool" and e.made_by("torch", 2, 6),
-    ),
-    _limit(
-        "this release of the producer labels its booleans as uint8",
-        lambda e: (
-            e.case.dtype == "bool"
-            and (
-                e.made_by("onnxruntime", 1, 32)
-                or e.made_by("jax", 0, 4, 24)
-                or e.made_by("tensorflow", 2, 19)
-                or e.made_by("paddle", 3)
-            )
-        ),
-        AS_BOOL,
-    ),
-    _limit(
-        NO_DATA,
-        lambda e: (
-            e.case.readonly
-            and e.producer.key == "pyarrow.Tensor"
-            and e.made_by("pyarrow", 26)
-            and not e.made_by("pyarrow", 21)
-        ),
-    ),
-    _limit(
-        "jax before 0.8 computes wrong values from transposed data, or misreads them",
-        lambda e: (
-            e.case.layout == "transposed" and e.consumer.library == "jax" and e.is_old("jax", 0, 8)
-        ),
-        AS_TAKEN,
-    ),
-)
-
-
-def limit_of(exchange: Exchange) -> Expected | None:
-    """Return the first limit that covers the exchange; None: it should work."""
-    own = next((limit for limit, covers in LIMITS if covers(exchange)), None)
-    if own and not own.cure:
-        return own
-    limit = exchange.expected()[1]
-    told = own if limit.result == "works" else limit
-    if told and exchange.case.dtype == "bool":
-        told = told._replace(result="wrong")  # labelled uint8 on the way, or taken for it
-    return told and told._replace(cure=cure_of(exchange.facts(), exchange.row(), told))
 
 
 @dataclass
 class Cell:
-    """One exchange: what it is, what is expected of it, what came of it."""
+    """One exchange, and what came of it."""
 
     exchange: Exchange
-    limit: Expected | None
     bare: dict[str, Any] = field(default_factory=dict)
     upgraded: dict[str, Any] = field(default_factory=dict)
 
@@ -190,8 +94,9 @@ class Cell:
         return self.upgraded.get("outcome") == "works"
 
     @property
-    def works_with_option(self) -> bool:
-        return self.upgraded.get("cured", {}).get("outcome") == "works"
+    def cure(self) -> str:
+        """What makes it work although the plain call does not; "": nothing that was tried."""
+        return str(self.upgraded.get("cure", ""))
 
     @property
     def lost(self) -> bool:
@@ -199,25 +104,30 @@ class Cell:
         return self.works_bare and not self.works_upgraded
 
     @property
+    def reason(self) -> str:
+        """Why it does not work upgraded, in the words of the error; "": it does."""
+        if self.works_upgraded:
+            return ""
+        ours = _REASON.match(str(self.upgraded.get("detail", "")))
+        return ours[1] if ours else complaint(self.upgraded)
+
+    @property
     def counted(self) -> Counted | None:
         """The row of rule T12 for which it may be lost."""
-        return counted(self.limit.why) if self.limit else None
+        refused = self.upgraded.get("outcome") == "refused"
+        return counted(str(self.upgraded["detail"])) if refused else None
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with the upgraded exchange; None when all is as stated."""
-        outcome = self.upgraded["outcome"]
-        if outcome == "works":
-            return None
-        limit = self.limit
-        stated = limit is not None and (outcome == "refused" or outcome == limit.result == "wrong")
-        if limit is None or not stated:
-            return str(self.upgraded["detail"])
-        if self.lost and self.counted is None:
-            return f"works bare, and rule T12 does not count it: {limit.why}"
-        if limit.cure and not self.works_with_option:
-            return f"with {limit.cure}: {self.upgraded['cured']['detail']}"
-        return None
+        """What is wrong with the upgraded exchange; None: it works, or is no worse than bare."""
+        outcome, detail = self.upgraded["outcome"], str(self.upgraded.get("detail", ""))
+        if outcome == "refused":
+            if not self.lost or (self.counted and self.cure):
+                return None
+            how = "no line that was tried works" if self.counted else "rule T12 does not count it"
+            return f"works bare, and {how}: {detail}"
+        same = outcome == "wrong" == self.bare.get("outcome") and detail == self.bare.get("detail")
+        return None if outcome == "works" or same else detail
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -229,9 +139,6 @@ class Cell:
             "producer": self.exchange.producer.key,
             "consumer": self.exchange.consumer.key,
             "case": self.exchange.case.key,
-            "cure": options(self.limit.cure) if self.limit else {},
-            "as_buffer": self.limit is not None and self.limit.cure in BUFFERS,
-            "libraries": self.libraries,
             "cost": cost and self.exchange.case.key == COST_CASE,
         }
 
@@ -240,7 +147,7 @@ class Cell:
             "producer": self.exchange.producer.key,
             "consumer": self.exchange.consumer.key,
             "case": self.exchange.case.key,
-            "limit": self.limit.why if self.limit else None,
+            "reason": self.reason,
             "counted": self.counted.what if self.lost and self.counted else None,
             "bare": self.bare,
             "upgraded": self.upgraded,
@@ -289,6 +196,5 @@ def plan(versions: Mapping[str, str], chosen: set[str]) -> list[Cell]:
             continue
         for consumer in filter(present, CONSUMERS):
             for key in producer.cases:
-                exchange = Exchange(producer, consumer, CASE_BY_KEY[key], versions)
-                cells.append(Cell(exchange, limit_of(exchange)))
+                cells.append(Cell(Exchange(producer, consumer, CASE_BY_KEY[key])))
     return cells

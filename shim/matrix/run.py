@@ -1,8 +1,8 @@
 """Runs the exchanges of the matrix in the child process of trials, and survives its death.
 
-A job has the keys of a cell's producer, consumer and case, its libraries, the cure to repeat it
-with when it does not work (options of ``upgrade``, or a Tensor's buffer), and whether to time it;
-``matrix/child.py`` answers it.
+A job has the keys of a cell's producer, consumer and case, and whether to time it;
+``matrix/child.py`` answers it.  Where the plain call of dlshim does not work, the lines are tried
+that its error names, as trials do.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..counted import counted
+from ..report import Outcome
 from ..trial.parent import Child
+from ..trial.ways import search
 from . import nanobind_module
-from .pairs import Cell, Report
+from .consumers import made_by
+from .pairs import Cell, Report, cure_in
 
 _MODULE = "dlshim.matrix.child"
+#: What came of a line that is right only where nothing writes, which is not looked at.
+_UNSEEN = {"outcome": "wrong", "detail": "whether the function writes is not seen"}
 
 
 class _Group:
@@ -44,10 +50,43 @@ class _Group:
         self.death = "" if "broken" in told else _death(told)
 
     def carry_out(self, cell: Cell, *, cost: bool) -> dict[str, Any]:
-        """Return what came of an exchange."""
-        job = {"mode": self.mode, "cell": cell.job(cost=cost)}
+        """Return what came of an exchange, and the line that cures it."""
+        told = self._ask(cell, cost=cost)
+        if self.mode == "upgraded" and told["outcome"] in ("refused", "wrong"):
+            told["cure"] = self._cure(cell, told)
+        return told
+
+    def _ask(self, cell: Cell, *, cost: bool = False, line: str | None = None) -> dict[str, Any]:
+        job = {"mode": self.mode, "cell": cell.job(cost=cost), "line": line}
         told = self.child.ask(do="other", step="call", module=_MODULE, function="exchange", **job)
         return told if "outcome" in told else {"outcome": "died", "detail": _death(told)}
+
+    def _cure(self, cell: Cell, told: dict[str, Any]) -> str:
+        """Try lines, the next one by what came of the last; return one that works, "": none."""
+        plain = made_by(cell.exchange.consumer)
+        for function in dict.fromkeys((plain, "from_dlpack")):
+            lines = search("take(x)", function, set())
+            line = next(lines)
+            came = told if function == plain else self._ask(cell, line=line)
+            while came["outcome"] != "works":
+                if self.child.process is None:  # a new child has imported nothing
+                    return ""
+                try:
+                    line = lines.send(_outcome(line, came))
+                except StopIteration:
+                    break
+                came = self._ask(cell, line=line) if "'share'" not in line else _UNSEEN
+            else:
+                return cure_in(line)
+        return ""
+
+
+def _outcome(line: str, came: dict[str, Any]) -> Outcome:
+    """Return what came of a line, in the words of trials, with what rule T12 names, too."""
+    why = str(came.get("detail", ""))
+    if row := counted(why):
+        why = f"{why}; {row.cure}"
+    return Outcome(line, came["outcome"], raises=(came.get("error", ""),), why=why)
 
 
 def _death(told: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -20,9 +19,8 @@ from ..cli.output import (
     some_of,
     width_of,
 )
-from ..known.rows import COPIES, COPIES_UNALIGNED
 from .consumers import CONSUMERS
-from .pairs import between_libraries, by_pair
+from .pairs import between_libraries, by_pair, complaint
 from .producers import PRODUCERS
 
 if TYPE_CHECKING:
@@ -32,19 +30,6 @@ if TYPE_CHECKING:
 
 #: Rows of a table in the whole output; on the one screen there are fewer.
 MANY = 28
-
-
-_NOISE = re.compile(r"0x[0-9a-f]+|\d{4,}")
-#: The line of C++ that a check of onnxruntime stands in, before what it says.
-_CHECK = re.compile(r"/\S+:\d+ .* was false\. ")
-
-
-def complaint(told: dict[str, object]) -> str:
-    """Why an exchange failed, with what differs each time taken out."""
-    detail = str(told.get("detail", "")) or "?"
-    if told["outcome"] == "died":
-        detail = f"process killed, {detail}"
-    return _NOISE.sub("…", _CHECK.sub("", detail))
 
 
 def _versions(report: Report) -> Note:
@@ -65,8 +50,8 @@ def _now(cell: Cell) -> str:
     """What came of an exchange upgraded, in a word or two."""
     if cell.works_upgraded:
         return "right"
-    if cell.works_with_option and cell.limit is not None:
-        return f"right with {cell.limit.cure}"
+    if cell.cure:
+        return f"right with {cell.cure}"
     return str(cell.upgraded["outcome"])
 
 
@@ -118,7 +103,7 @@ def _cured(cells: list[Cell], most: int) -> list[Table]:
 
     def key(cell: Cell) -> tuple[Any, ...] | None:
         died = cell.bare["outcome"] == "died"
-        works = cell.works_upgraded or cell.works_with_option
+        works = cell.works_upgraded or cell.cure
         if not works or not (died or cell.bare["outcome"] == "refused"):
             return None
         kind = "" if died else cell.bare["error"]
@@ -152,11 +137,9 @@ def _reason(kind: tuple[Any, ...], cells: list[Cell], most: int) -> list[str]:
     return [kind[1], _into(cells, most), kind[2] or "—"]
 
 
-def _limit_of(cell: Cell) -> tuple[Any, ...]:
+def _why(cell: Cell) -> tuple[Any, ...] | None:
     """The kind of a cell by its reason and its cure: one reason may have several cures."""
-    if cell.limit:
-        return (), cell.limit.why, cell.limit.cure
-    return (), complaint(cell.upgraded), ""
+    return None if cell.works_upgraded else ((), cell.reason, cell.cure)
 
 
 def _lost(cells: list[Cell], most: int) -> list[Table]:
@@ -165,7 +148,7 @@ def _lost(cells: list[Cell], most: int) -> list[Table]:
         "What works bare and not with a plain upgrade",
         ["*reason", "into", "+works with"],
         [cell for cell in cells if cell.lost],
-        _limit_of,
+        _why,
         lambda kind, them: _reason(kind, them, 2),
         most,
     )
@@ -176,7 +159,7 @@ def _limits(cells: Iterable[Cell]) -> list[Table]:
         "What no plain upgrade can do",
         ["*reason", "into", "+works with", ">bare"],
         cells,
-        lambda cell: _limit_of(cell) if cell.limit else None,
+        _why,
         lambda kind, them: [*_reason(kind, them, 4), str(sum(c.works_bare for c in them) or "—")],
         MANY,
     )
@@ -187,7 +170,11 @@ def _faults(faults: list[Cell]) -> list[Table]:
         "Upgraded exchanges that should work and do not",
         ["@into", "from", "case", "*it said"],
         faults,
-        lambda cell: ((), cell.exchange.consumer.label, _NOISE.sub("…", cell.fault or "")),
+        lambda cell: (
+            (),
+            cell.exchange.consumer.label,
+            complaint({"outcome": "", "detail": cell.fault}),
+        ),
         lambda kind, them: [
             kind[1],
             _from(them, 3),
@@ -202,7 +189,7 @@ def _faults(faults: list[Cell]) -> list[Table]:
 def _exchange_text(cells: list[Cell]) -> Line:
     bare = sum(cell.works_bare for cell in cells)
     plain = sum(cell.works_upgraded for cell in cells)
-    cured = sum(cell.works_with_option for cell in cells)
+    cured = sum(bool(cell.cure) for cell in cells)
     now = plain + cured
     harm = {cell.bare.get("outcome") for cell in cells} & {"wrong", "died"}
     if any(cell.fault for cell in cells):
@@ -313,7 +300,7 @@ def _sums(what: str, bare: str | int, upgraded: str | int, style: str = "good") 
 def _works(of_what: str, cells: Sequence[Cell]) -> Line:
     of = f"of {len(cells)}"
     bare = f"{sum(cell.works_bare for cell in cells)} {of}"
-    more = sum(cell.works_with_option for cell in cells)
+    more = sum(bool(cell.cure) for cell in cells)
     upgraded = f"{sum(cell.works_upgraded for cell in cells)} {of}, {more} more with an option"
     return _sums(of_what, bare, upgraded)
 
@@ -332,12 +319,12 @@ def _harm(cells: Iterable[Cell]) -> list[Line]:
         _both("the process was killed", cells, "died"),
     ]
     own = [
-        f"{cell.exchange.consumer.label}: {cell.limit.why}"
+        f"{cell.exchange.consumer.label}: {cell.reason}"
         for cell in cells
-        if cell.limit and cell.upgraded.get("outcome") == "wrong" and not cell.fault
+        if cell.upgraded.get("outcome") == "wrong" and not cell.fault
     ]
     lines += [
-        line(f"  upgraded, {own.count(what)} by the library's own doing: {what}")
+        line(f"  upgraded, {own.count(what)} by the library's own doing, as bare: {what}")
         for what in dict.fromkeys(own)
     ]
     return lines
@@ -348,8 +335,8 @@ def _losses(cells: Sequence[Cell]) -> list[Line]:
     bare = sum(cell.works_bare for cell in cells)
     lost = [cell for cell in cells if cell.lost]
     counted = sum(cell.counted is not None for cell in lost)
-    rest = [cell for cell in cells if not (cell.works_upgraded or cell.works_with_option)]
-    known = sum(cell.limit is not None and not cell.fault for cell in rest)
+    rest = [cell for cell in cells if not (cell.works_upgraded or cell.cure)]
+    known = sum(not cell.fault for cell in rest)
     how = "all" if counted == len(lost) else f"only {counted}"
     where = f": {how} counted (rules.rst, T12)" if lost else ""
     return [
@@ -358,26 +345,19 @@ def _losses(cells: Sequence[Cell]) -> list[Line]:
     ]
 
 
-#: What a consumer copies.
-_COPIES = {COPIES: "it copies always", COPIES_UNALIGNED: "data not aligned to 64 bytes"}
-
-
 def _zero_copy(cells: Iterable[Cell]) -> list[Line]:
     """How many share memory, and who copies the others."""
     told = [
         cell for cell in cells if cell.works_upgraded and cell.upgraded.get("zero_copy") is not None
     ]
-    copied = [
-        (cell.exchange.consumer.label, _COPIES.get(cell.exchange.row().memory, "?"))
-        for cell in told
-        if not cell.upgraded["zero_copy"]
-    ]
+    shown = [cell.exchange.consumer.label for cell in told]
+    copied = [cell.exchange.consumer.label for cell in told if not cell.upgraded["zero_copy"]]
     shared = len(told) - len(copied)
     return [
         line(f"nothing is copied in {shared} of the {len(told)} upgraded ones that show addresses"),
         *(
-            line(f"  {consumer} copies {copied.count((consumer, why))}: {why}")
-            for consumer, why in dict.fromkeys(copied)
+            line(f"  {consumer} copies {copied.count(consumer)} of its {shown.count(consumer)}")
+            for consumer in dict.fromkeys(copied)
         ),
     ]
 

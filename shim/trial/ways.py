@@ -76,16 +76,16 @@ def given(function: str, expression: str, options: tuple[str, ...] = ()) -> str:
 def lines(call: str) -> Generator[str, Outcome, None]:
     """Yield lines to try, and take the outcome of each; the bare one comes last, elsewhere."""
     tried: set[str] = set()
-    if (yield from _search(call, "upgrade", tried)):
+    if (yield from search(call, "upgrade", tried)):
         return
     for other in _OTHERS:
         if is_good((yield put(call, other))):
             return
     # TensorFlow, which takes capsules alone, dies of memory that is aligned by chance only.
-    yield from _search(call, "to_capsule", tried, ("align=64",))
+    yield from search(call, "to_capsule", tried, ("align=64",))
 
 
-def _search(
+def search(
     call: str, function: str, tried: set[str], always: tuple[str, ...] = ()
 ) -> Generator[str, Outcome, bool]:
     """Yield lines with a function of dlshim, the plain one first; return whether one is good."""
