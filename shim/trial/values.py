@@ -42,7 +42,10 @@ def values_of(x: Any) -> Values:
     except Exception as error:
         raise Untold(f"{type(error).__name__}: {error}") from None
     listed = _plain(listed)
-    found = _shape_of(listed) if shape is None or by == "items" else shape
+    nested = _shape_of(listed)
+    # A column says how long it is, and its elements may be arrays.
+    deeper = shape is not None and nested is not None and len(nested) > len(shape)
+    found = nested if shape is None or by == "items" or deeper else shape
     return Values(found, _leaves(listed), "" if by == "items" else by)
 
 

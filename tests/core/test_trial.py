@@ -147,6 +147,25 @@ def test_a_function_that_gives_other_values_each_time_is_not_compared(child) -> 
     assert "other values each time" in verdict.bare.compared
 
 
+def test_the_elements_of_a_column_may_be_arrays() -> None:
+    """Its shape is its length alone; of no row nothing is known but the shape."""
+
+    class Column:
+        shape = (2,)
+
+        def __init__(self, listed: list) -> None:
+            self.listed = listed
+
+        def to_list(self) -> list:
+            return self.listed
+
+    assert values.values_of(Column([[1.0, 2.0], [3.0, 4.0]])).shape == (2, 2)
+    assert values.values_of(Column([1.0, 2.0])).shape == (2,)
+    assert values.values_of(Column([[1.0], [2.0, 3.0]])).shape == (2,)
+    Column.shape = (0, 3)
+    assert values.values_of(Column([])).shape == (0, 3)
+
+
 def test_values_that_nobody_tells_are_not_compared(child) -> None:
     verdict = of(child, "doubles.takers.Silent([1.0])", "take")
     assert verdict.bare.result == "works"
