@@ -424,9 +424,9 @@ for each in environments.load().values():
     interop(each)
 
 
-tool("newest", "The newest release of each library, in an environment of its own: every row of "
-     "shim/known is compared with what happens, and what has to be changed is printed; `-- numpy "
-     "torch` for single ones, `-- --write` for the table of the manual.",
+tool("newest", "The newest release of each library, in an environment of its own: what arrays come "
+     "to is compared with docs/results/outcomes.csv, and what differs is printed; `-- numpy torch` "
+     "for single ones, `-- --write` records it.",
      "tools/newest.py", "WHEEL", version=NEWCOMER, wheel=True)  # fmt: skip
 
 

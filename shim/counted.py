@@ -8,21 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# ---- reasons, as ``inspect`` gives them ---------------------------------------------------------
-
-NEGATIVE = "it is not known to support negative strides (rule N9)"
-UNTOLD = "DLPack 0.x cannot say read-only (rule T8)"
-UNHEEDED = "it does not heed the read-only flag (rule T8)"
-WRITES = "the parameter must be writable"
-GRAD = "it requires grad"
-CONJUGATED = "it has the conjugate bit: x.resolve_conj()"
-NEGATED = "it has the negative bit: x.resolve_neg()"
-MASKED = "its mask hides elements: x.filled(value)"
-NO_DATA = "pyarrow 21 to 25 exports read-only Tensors without their data (rule T12)"
-SCALAR = "it takes a scalar for an empty buffer"
-DIMENSIONS = "it takes at most one dimension"
-BOOL = "it takes booleans by the buffer protocol only"
-
 
 class Counted(NamedTuple):
     """Exchanges that work bare and not upgraded; texts have code in single marks."""

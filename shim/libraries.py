@@ -9,16 +9,17 @@ import re
 import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
-from typing import Any
 
 from . import known
-from .known.rows import Version
+from .known.rows import Fault, Version
 from .locks import import_module
 
 #: In the order in which a child of the matrix imports them.
 BY_KEY = {
     module.LIBRARY.key: module.LIBRARY for module in known.MODULES if hasattr(module, "LIBRARY")
 }
+
+FAULTS: list[Fault] = known.rows("FAULTS")
 
 #: Libraries among which the matrix exchanges arrays; the others need a device or hold no arrays.
 MATRIX = tuple(
@@ -69,10 +70,15 @@ def installed_versions(keys: Iterable[str] = BY_KEY) -> dict[str, str]:
     return {key: version for key in keys if (version := version_of(key)) is not None}
 
 
-def nearest(rows: list[Any], version: Version) -> tuple[Any, bool]:
-    """Return the row nearest to a release, and whether it speaks of this release."""
-    row = next((row for row in reversed(rows) if row.since <= version), rows[0])
-    return row, row.since <= version < row.until
+def faults(library: str, version: Version) -> list[Fault]:
+    """Return the known faults of a release."""
+    return [
+        fault
+        for fault in FAULTS
+        if fault.library == library
+        and version >= fault.since
+        and (not fault.until or version < fault.until)
+    ]
 
 
 def version_of_module(name: str) -> str | None:

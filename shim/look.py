@@ -9,11 +9,9 @@ from types import WrapperDescriptorType
 from typing import Any, NamedTuple
 
 from .arrays import row_major
-from .counted import CONJUGATED, GRAD, MASKED, NEGATED
 
 # By name: CPython 3.11 and 3.12 crash on an attribute of a module that the collector has emptied.
 from .dtypes import dtype_name as name_of
-from .options import COPY, DETACH, ROW_MAJOR
 
 #: Name -> DLPack's code, bits and lanes.
 TRIPLES = {"bool": (6, 8, 1), "bfloat16": (4, 16, 1)}
@@ -24,9 +22,6 @@ TRIPLES |= {f"complex{n}": (5, n, 1) for n in (64, 128)}
 _FLOAT8 = ["e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu"]
 TRIPLES |= {f"float8_{name}": (7 + n, 8, 1) for n, name in enumerate(_FLOAT8)}
 
-NAMES = {triple: name for name, triple in TRIPLES.items()}
-ALL = frozenset(TRIPLES)
-
 _KINDS = dict.fromkeys("bhilqn", "int") | dict.fromkeys("BHILQN", "uint")
 _FORMATS = {"?": "bool", "e": "float16", "f": "float32", "d": "float64"}
 _FORMATS |= {"Zf": "complex64", "Zd": "complex128"}
@@ -34,7 +29,7 @@ _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 class Array(NamedTuple):
-    """The properties that limits speak of; strides count elements."""
+    """What follows from shape and strides, which count elements."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -60,12 +55,6 @@ class Array(NamedTuple):
     def dense(self) -> bool:
         """Whether some order of the axes makes it contiguous."""
         return _compact(sorted(self.steps))
-
-    @property
-    def odd(self) -> bool:
-        """Whether strides that say nothing are not the row-major ones."""
-        pairs = zip(self.shape, self.strides, row_major(self.shape), strict=True)
-        return any(extent < 2 and stride != usual for extent, stride, usual in pairs)
 
 
 def _compact(steps: list[tuple[int, int]]) -> bool:
@@ -138,17 +127,8 @@ def _numpy(obj: Any) -> dict[str, Any]:
     )
 
 
-def _masked(obj: Any) -> dict[str, Any]:
-    return _numpy(obj) | ({"refuses": (MASKED, "")} if obj.mask.any() else {})
-
-
 def _torch(obj: Any) -> dict[str, Any]:
-    found = _common(obj, tuple(obj.stride()), address=obj.data_ptr() if obj.is_cpu else None)
-    if obj.requires_grad:
-        found["refuses"] = (GRAD, DETACH)
-    elif obj.is_conj() or obj.is_neg():
-        found["refuses"] = (CONJUGATED if obj.is_conj() else NEGATED, COPY)
-    return found
+    return _common(obj, tuple(obj.stride()), address=obj.data_ptr() if obj.is_cpu else None)
 
 
 def _paddle(obj: Any) -> dict[str, Any]:
@@ -161,10 +141,7 @@ def _dense(obj: Any) -> dict[str, Any]:
 
 def _jax(obj: Any) -> dict[str, Any]:
     # Arrays of more dimensions may have another layout, which only an export tells.
-    found = _common(obj, row_major(obj.shape) if len(obj.shape) < 2 else None, readonly=True)
-    if obj.is_deleted():
-        found["refuses"] = ("its memory was deleted, or donated to a function", "")
-    return found
+    return _common(obj, row_major(obj.shape) if len(obj.shape) < 2 else None, readonly=True)
 
 
 def _in_bytes(obj: Any) -> dict[str, Any]:
@@ -185,63 +162,33 @@ def _arrow_tensor(obj: Any) -> dict[str, Any]:
 # ---- columns ------------------------------------------------------------------------------------
 # They have one dimension, and never change.  Lists are not seen: values may be missing inside.
 
-_MISSING = "it has missing values: "
-_BITS = "Arrow packs booleans into bits: "
 
-
-def _of_column(obj: Any, dtype: Any, *, missing: str = "", chunks: int = 1) -> dict[str, Any]:
-    """Return what is seen of a column; missing: the call that fills what is missing."""
+def _of_column(obj: Any, dtype: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"dtype": dtype_name(str(dtype).lower()), "readonly": True}
-    if found["dtype"] is None:
-        return {}
-    if missing:
-        found["refuses"] = (f"{_MISSING}{missing}", "")
-    elif chunks > 1:
-        found["refuses"] = (f"it has {chunks} chunks", ROW_MAJOR)
-    return found | {"shape": (len(obj),), "strides": (1,)}
-
-
-def _in_bits(found: dict[str, Any], call: str) -> dict[str, Any]:
-    """The same for a column whose booleans are bits."""
-    if found.get("dtype") == "bool" and found.get("refuses", ("", ROW_MAJOR))[1] == ROW_MAJOR:
-        found["refuses"] = (f"{_BITS}{call}", COPY)
-    return found
+    return found | {"shape": (len(obj),), "strides": (1,)} if found["dtype"] else {}
 
 
 def _arrow_array(obj: Any) -> dict[str, Any]:
-    chunks = getattr(obj, "num_chunks", 1)
-    missing = "x.fill_null(...)" if obj.null_count else ""
-    return _in_bits(_of_column(obj, obj.type, missing=missing, chunks=chunks), "x.cast('uint8')")
+    return _of_column(obj, obj.type)
 
 
 def _polars_column(obj: Any) -> dict[str, Any]:
-    missing = "x.fill_null(...)" if obj.null_count() else ""
-    dtype = "bool" if str(obj.dtype) == "Boolean" else obj.dtype
-    found = _of_column(obj, dtype, missing=missing, chunks=obj.n_chunks())
-    return _in_bits(found, "x.cast(polars.UInt8)")
+    return _of_column(obj, "bool" if str(obj.dtype) == "Boolean" else obj.dtype)
 
 
 def _arro3_column(obj: Any) -> dict[str, Any]:
-    dtype = str(obj.type).strip().removesuffix(">").rpartition("<")[2]
-    missing = "pyarrow.array(x).fill_null(...)" if obj.null_count else ""
-    chunks = getattr(obj, "num_chunks", 1)
-    found = _of_column(obj, dtype, missing=missing, chunks=chunks)
-    return _in_bits(found, "x.cast(arro3.core.DataType.uint8())")
+    return _of_column(obj, str(obj.type).strip().removesuffix(">").rpartition("<")[2])
 
 
 def _pandas(obj: Any) -> dict[str, Any]:
     if type(obj.dtype).__module__.startswith("numpy"):
         return _numpy(obj.to_numpy())
-    dtype = getattr(obj.dtype, "pyarrow_dtype", None) or obj.dtype.numpy_dtype
-    found = _of_column(obj, dtype, missing="x.fillna(...)" if obj.hasnans else "")
-    if type(obj.dtype).__name__ == "BooleanDtype" and not obj.hasnans:
-        return found  # its values are bytes, which are given as they are
-    return _in_bits(found, "x.astype('uint8[pyarrow]')")
+    return _of_column(obj, getattr(obj.dtype, "pyarrow_dtype", None) or obj.dtype.numpy_dtype)
 
 
 _LOOKS = {
     "numpy": _numpy,
-    "numpy.ma": _masked,
+    "numpy.ma": _numpy,
     "torch": _torch,
     "paddle": _paddle,
     "tensorflow": _dense,

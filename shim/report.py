@@ -37,7 +37,7 @@ _GPU_DEVICES = (2, 10)
 _ADDRESS_DEVICES = (1, 2, 3, 10, 11, 13, 14)
 _KEYWORDS = ("stream", "max_version", "dl_device", "copy")
 #: Stands among the keywords of a signature: any other keyword is taken too.
-ANY_KEYWORD = "**"
+_ANY_KEYWORD = "**"
 _ALIGNMENTS = 4096  # a page: more is not looked for
 
 _CAPSULE = type(Producer.__dlpack_c_exchange_api__)
@@ -61,14 +61,6 @@ _PROTOCOLS = (
 def _one_line(text: str) -> str:
     """Return a text of a foreign object without lines of its own."""
     return printable(text, kept="")
-
-
-class Failure(str):
-    """A note that says how the export failed."""
-
-    def __reduce_ex__(self, protocol: object) -> tuple[type[str], tuple[str]]:
-        """Copies and pickles, of reports, are plain text."""
-        return str, (str(self),)
 
 
 class Protocol(NamedTuple):
@@ -352,7 +344,7 @@ def _of_object(obj: Any, *, export: bool) -> Report:
     protocols = _protocols(obj)
     if "buffer protocol" in plan["offers"]:
         protocols += (Protocol("buffer protocol", "buffer protocol"),)
-    if static(obj, "__dlpack_device__") is not None:
+    if _static(obj, "__dlpack_device__") is not None:
         try:
             kind, number = obj.__dlpack_device__()
             facts["device"] = (int(kind), int(number))
@@ -405,7 +397,7 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def static(obj: Any, name: str) -> Any:
+def _static(obj: Any, name: str) -> Any:
     """Look an attribute up without running properties; None when it is not there."""
     return _inspect.getattr_static(obj, name, None)
 
@@ -413,23 +405,23 @@ def static(obj: Any, name: str) -> Any:
 def _protocols(obj: Any) -> tuple[Protocol, ...]:
     found = []
     for spelling, name, generation in _PROTOCOLS:
-        attribute = static(obj, spelling)
+        attribute = _static(obj, spelling)
         if attribute is None:
             continue
         if spelling == "__dlpack__":
-            generation = _generation(keywords_of(attribute))
+            generation = _generation(_keywords_of(attribute))
         found.append(Protocol(name, spelling, generation))
     return tuple(found)
 
 
-def keywords_of(method: Any) -> frozenset[str] | None:
+def _keywords_of(method: Any) -> frozenset[str] | None:
     """Return the keywords that a ``__dlpack__`` takes by its signature; None: unknown."""
     try:
         parameters = _inspect.signature(method).parameters.values()
     except (TypeError, ValueError):
         return None
     var = _inspect.Parameter.VAR_KEYWORD
-    return frozenset(ANY_KEYWORD if each.kind == var else each.name for each in parameters)
+    return frozenset(_ANY_KEYWORD if each.kind == var else each.name for each in parameters)
 
 
 def _generation(keywords: frozenset[str] | None) -> str:
@@ -438,7 +430,7 @@ def _generation(keywords: frozenset[str] | None) -> str:
         return ""
     if "max_version" in keywords:
         return "takes max_version"
-    if ANY_KEYWORD in keywords:
+    if _ANY_KEYWORD in keywords:
         return "takes any keyword"
     return "takes stream only" if "stream" in keywords else "takes no keyword"
 
@@ -447,7 +439,7 @@ def _exported(obj: Any, notes: tuple[str, ...]) -> dict[str, Any]:
     try:
         capsule = _capsule_of(obj)
     except Exception as error:
-        return {"notes": (*notes, Failure(f"the export failed: {_told(error)}"))}
+        return {"notes": (*notes, f"the export failed: {_told(error)}")}
     seen = _peek(capsule)
     facts = {"capsule_name": seen["name"], **_facts_of_export(seen)}
     return {**facts, "notes": (*notes, *facts.get("notes", ()))}

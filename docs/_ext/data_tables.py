@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import seen
 import tomllib
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -515,14 +514,6 @@ class Messages(SphinxDirective):
         if "#" in cited:
             return link(cited)
         return f"rule {cited} (:doc:`{'streams' if cited[0] == 'S' else 'rules'}`)"
-
-
-@table("rows-seen", "row | about | releases | seen in | date | how", (34, 11, 18, 14, 11, 12))
-def rows_seen() -> Iterator[Row]:
-    for each in [*seen.rows(), *seen.library_rows()]:
-        row = each.row if each.kind == "fault" else literal(each.row)
-        named = f"{each.library}: {row}" if each.kind == "fault" else row
-        yield named, each.kind, each.span or "—", each.release, each.date, each.how
 
 
 def conformance_rules() -> list[Any]:

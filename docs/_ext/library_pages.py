@@ -5,13 +5,16 @@
 ``.. dlshim-need::``            for each library, into which others its arrays need dlshim
 
 The data: ``docs/results/interop*.csv``, which the interop sessions wrote (versions, dates,
-exchanges that work, refusals with their reason), ``dlshim.matrix.consumers``, ``dlshim.sources``.
+exchanges that work, refusals with their reason), the rows by which the interop suite expects
+(``tests/interop/functions.py``), ``dlshim.matrix.consumers`` and known faults.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,11 +26,13 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from dlshim import sources
 from dlshim.habits import MODULES
 from dlshim.known.rows import Library
-from dlshim.libraries import BY_KEY
-from dlshim.matrix.consumers import CONSUMERS, asks_as
+from dlshim.libraries import BY_KEY, FAULTS
+from dlshim.matrix.consumers import CONSUMERS
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+functions: Any = importlib.import_module("interop.functions")
 
 Version = tuple[int, ...]
 
@@ -138,7 +143,7 @@ class Facts:
     def asks(consumer: Any) -> list[tuple[Version, Version | None, str]]:
         """Which DLPack a consumer asks for: (since, until, "0.x" or "1.x")."""
         spans: list[tuple[Version, Version | None, str]] = []
-        for row in sorted(asks_as(consumer), key=lambda row: row.since):
+        for row in sorted(functions.rows_of(consumer.name), key=lambda row: row.since):
             if spans and spans[-1][2] == row.asks:
                 spans[-1] = (spans[-1][0], None, row.asks)
             else:
@@ -155,7 +160,7 @@ class Facts:
                 continue
             said.add(library.key)
             if consumer.wants == "capsule":
-                bytes_ = max(row.alignment for row in asks_as(consumer))
+                bytes_ = max(row.alignment for row in functions.rows_of(consumer.name))
                 call = f"dlshim.to_capsule(x, align={bytes_})" if bytes_ else "dlshim.to_capsule(x)"
                 yield f"{library.title} takes raw capsules only: give it ``{call}``."
             if consumer.since:
@@ -190,7 +195,7 @@ class Facts:
         """Element types that a release took up."""
         for consumer in self.consumers:
             if consumer.library == library.key:
-                rows = sorted(asks_as(consumer), key=lambda row: row.since)
+                rows = sorted(functions.rows_of(consumer.name), key=lambda row: row.since)
                 for older, newer in itertools.pairwise(rows):
                     if gained := sorted(newer.dtypes - older.dtypes):
                         who = span(self.asking(library), (), newer.since)
@@ -217,7 +222,7 @@ class Facts:
     }
 
     def known_faults(self, library: Library) -> Iterator[str]:
-        for fault in sources.FAULTS:
+        for fault in FAULTS:
             if fault.library == library.key:
                 who = span(library.title, fault.since, fault.until or None)
                 told = f"{who}: {fault.what} ({self.harms[fault.harm]})."

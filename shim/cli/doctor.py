@@ -42,8 +42,7 @@ DRIVERS = {"CUDA": "libcuda.so.1", "ROCm": "libamdhip64.so", "SYCL": "libsycl.so
 
 
 def _installed(versions: Mapping[str, str]) -> Iterable[Facts]:
-    from ..libraries import version_tuple
-    from ..sources import faults
+    from ..libraries import faults, version_tuple
 
     for key, text in versions.items():
         found = faults(key, version_tuple(text))

@@ -2,10 +2,8 @@
 
 ``LIBRARY``
     Its key, module and distributions.
-``SOURCES``, ``FAULTS``
-    How its objects answer ``__dlpack__``, by release, and its known faults.
-``FUNCTIONS``
-    Its functions that take arrays, by release.
+``FAULTS``
+    Its known faults, by release.
 ``GIVES``, ``TAKES``
     How the matrix makes arrays of it, and sees what its functions have taken.
 """

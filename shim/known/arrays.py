@@ -192,7 +192,7 @@ class Consumer:
     key: str
     label: str
     library: str
-    #: The function, as ``dlshim.consumers`` names it.
+    #: The function, with its module.
     name: str
     see: Callable[[Any], Seen]
     #: "object", or "capsule" for libraries that take nothing else.

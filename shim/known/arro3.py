@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from .arrays import Case, Made, Producer, arrow_address, loaded
-from .rows import Library, column
+from .rows import Library
 
 LIBRARY = Library("arro3", "arro3.core", ("arro3-core",))
-
-SOURCES = (column("arro3", "arro3", (0, 4), (1,)),)
 
 
 def _arro3(case: Case) -> Made:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from .rows import HONOURS, Fault, Known, Library, Source
+from .rows import Fault, Library
 
 LIBRARY = Library("ctypes_dlpack", "ctypes_dlpack", ("ctypes-dlpack",))
-
-#: An array serves once.
-SOURCES = (Source("ctypes-dlpack", "ctypes_dlpack", (0, 1, 1), (0, 1, 2), states=True),)
 
 FAULTS = (
     Fault(
@@ -17,19 +14,5 @@ FAULTS = (
         since=(0, 1),
         upgraded="refused",
         source="habits.py",
-    ),
-)
-
-FUNCTIONS = (
-    # It asks for the generation that its caller names.
-    Known(
-        "ctypes_dlpack.array_as_dlpack",
-        "ctypes_dlpack",
-        (0, 1, 1),
-        (0, 1, 2),
-        keywords=("stream", "max_version", "dl_device", "copy"),
-        flag=HONOURS,
-        no_way=("AttributeError",),
-        stream="the caller's, which most refuse",
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rows import Fault, Known, Library, also
+from .rows import Fault, Library
 
 LIBRARY = Library("cupy", "cupy", ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x"))
 
@@ -23,11 +23,4 @@ FAULTS = (
         upgraded="none",
         source="cupy/cupy#9842",
     ),
-)
-
-_CUPY = [Known("cupy.from_dlpack", "cupy", devices=(2, 3, 10, 13))]
-
-FUNCTIONS = (
-    *_CUPY,
-    *also("cupy.asarray", _CUPY, wants="buffer", takes_own=True),
 )

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from .arrays import Case, Made, Producer, loaded, numpy_address
-from .rows import Library, column
+from .rows import Library
 
 LIBRARY = Library("duckdb", "duckdb", ("duckdb",))
-
-SOURCES = (column("duckdb", "duckdb", (1, 4), (3,)),)
 
 
 def _duckdb(case: Case) -> Made:

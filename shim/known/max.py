@@ -16,11 +16,9 @@ from .arrays import (
     see_exported,
     shown,
 )
-from .rows import BF16, LEGACY, REAL, Fault, Known, Library, Source
+from .rows import Fault, Library
 
 LIBRARY = Library("max", "max.driver", ("max",), "Modular MAX")
-
-SOURCES = (Source("max", "max", (26, 7), (26, 8)),)
 
 FAULTS = (
     Fault(
@@ -46,28 +44,6 @@ FAULTS = (
         since=(26, 7),
         upgraded="none",
         source="habits.py",
-    ),
-)
-
-_FLOAT8 = frozenset(
-    {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"}
-)
-
-FUNCTIONS = (
-    Known(
-        "max.driver.Buffer.from_dlpack",
-        "max",
-        (26, 7),
-        (26, 8),
-        asks=LEGACY,
-        supports_negative=False,
-        negative="",
-        # NumPy's arrays are checked, and copied where they are read-only, before they are asked.
-        converts=True,
-        takes_own=True,
-        dtypes=REAL | BF16 | _FLOAT8,
-        limits=("ignores strides", "dtype"),
-        layout="ignores strides",
     ),
 )
 

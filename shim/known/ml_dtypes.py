@@ -7,7 +7,6 @@ from .rows import Library
 
 LIBRARY = Library("ml_dtypes", "ml_dtypes", ("ml_dtypes",))
 
-
 GIVES = (
     Producer(
         "ml_dtypes", "numpy+ml_dtypes", "ml_dtypes", ("bfloat16",), made_by_numpy, needs=("numpy",)

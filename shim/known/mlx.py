@@ -14,51 +14,13 @@ from .arrays import (
     shown,
 )
 from .rows import (
-    BF16,
-    COPIES,
-    LEGACY_FIRST,
-    PLAIN,
-    Known,
     Library,
-    Source,
-    also,
-    spans,
     unsaid_immutable,
 )
 
 LIBRARY = Library("mlx", "mlx.core", ("mlx",), "MLX")
 
-SOURCES = (
-    Source(
-        "mlx", "mlx", (0, 14), (0, 32), frozenset(), versioned=False, sound=False, immutable=True
-    ),
-    Source("mlx", "mlx", (0, 32), (0, 33), versioned=False, sound=False, immutable=True),
-)
-
 FAULTS = (unsaid_immutable("mlx", (0, 14), source="habits.py"),)
-
-_MLX = spans(
-    (0, 33),
-    Known(
-        "mlx.core.from_dlpack",
-        "mlx",
-        (0, 32),
-        asks=LEGACY_FIRST,
-        unchecked=True,
-        takes_buffers=True,
-        takes_capsules=True,
-        memory=COPIES,
-        dtypes=PLAIN | BF16,
-        limits=("dtype", "negative", "mlx narrows"),
-        raises=("ValueError", "TypeError"),
-        passes_on="TypeError",
-    ),
-)
-
-FUNCTIONS = (
-    *also("mlx.core.array", _MLX, converts=True, passes_on="RuntimeError"),
-    *_MLX,
-)
 
 
 def _mlx(case: Case) -> Made:

@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
-from .rows import ARROW, BOOL, LEGACY, Fault, Known, Library, column, old, spans
+from .rows import Fault, Library
 
 LIBRARY = Library("nanoarrow", "nanoarrow", ("nanoarrow",), "nanoarrow")
-
-SOURCES = (
-    old("nanoarrow", "nanoarrow", (0, 6), (0, 10)),
-    column("nanoarrow.Array", "nanoarrow", (0, 6), (0, 10)),
-)
 
 FAULTS = (
     Fault(
@@ -24,25 +19,6 @@ FAULTS = (
         source="M10",
     ),
 )
-
-_NANOARROW = spans(
-    (0, 10),
-    Known(
-        "nanoarrow.c_buffer",
-        "nanoarrow",
-        (0, 6),
-        asks=LEGACY,
-        keywords=("stream",),
-        retries=False,
-        buffer_first=True,
-        literal=True,
-        dtypes=ARROW | BOOL,
-        limits=("strides", "dtype", "at most one", "takes scalar", "bool by buffer"),
-        raises=("NotImplementedError", "ValueError"),
-    ),
-)
-
-FUNCTIONS = (*_NANOARROW,)
 
 
 def _nanoarrow(case: Case) -> Made:

@@ -16,7 +16,7 @@ from .arrays import (
     see_exported,
     shown,
 )
-from .rows import ARROW, BF16, BOOL, LEGACY, Fault, Known, Library, old, spans
+from .rows import Fault, Library
 
 LIBRARY = Library(
     "onnxruntime",
@@ -25,10 +25,6 @@ LIBRARY = Library(
     "ONNX Runtime",
 )
 
-SOURCES = (
-    old("onnxruntime", "onnxruntime", (1, 31), (1, 32), legacy_bool="uint8", sound=False),
-    old("onnxruntime", "onnxruntime", (1, 32), (1, 33), sound=False),
-)
 
 FAULTS = (
     Fault(
@@ -43,23 +39,6 @@ FAULTS = (
         "onnxruntime", "ignores byte offsets", "wrong", since=(1, 26), upgraded="cured", source="M6"
     ),
 )
-
-_ONNXRUNTIME = spans(
-    (1, 33),
-    Known(
-        "onnxruntime.OrtValue.from_dlpack",
-        "onnxruntime",
-        (1, 31),
-        asks=LEGACY,
-        dtypes=ARROW | BF16,
-        takes_capsules=True,
-        limits=("dtype", "strides"),
-        raises=("RuntimeError", "ValueError"),
-    ),
-    ((1, 32), {"dtypes": ARROW | BOOL | BF16}),
-)
-
-FUNCTIONS = (*_ONNXRUNTIME,)
 
 
 def _onnxruntime(case: Case) -> Made:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rows import LEGACY, Fault, Known, Library, Source, also
+from .rows import Fault, Library
 
 LIBRARY = Library(
     "opencv",
@@ -15,8 +15,6 @@ LIBRARY = Library(
     ),
 )
 
-#: max_version, dl_device and copy are taken and not heeded.
-SOURCES = (Source("opencv", "opencv", (4, 13), (5, 1), versioned=False),)
 
 FAULTS = (
     Fault(
@@ -36,21 +34,3 @@ FAULTS = (
         source="habits.py",
     ),
 )
-
-_GPU_MAT = [
-    Known(
-        "cv2.cuda.GpuMat.from_dlpack",
-        "opencv",
-        (4, 13),
-        (5, 1),
-        family="opencv",
-        asks=LEGACY,
-        takes_capsules=True,
-        host=False,
-        raises=("BufferError", "SystemError"),
-        devices=(2,),
-        stream="no stream",
-    )
-]
-
-FUNCTIONS = (*_GPU_MAT, *also("cv2.cuda.GpuMatND.from_dlpack", _GPU_MAT))

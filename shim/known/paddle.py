@@ -6,31 +6,11 @@ from typing import Any
 
 from .arrays import DENSE, Case, Consumer, Made, Producer, Seen, loaded, shown
 from .rows import (
-    BF16,
-    BOOL,
-    COPIES,
-    LEGACY,
-    NOW_VERSIONED,
-    PLAIN,
-    SHARES,
-    WIDE,
     Fault,
-    Known,
     Library,
-    Source,
-    also,
-    old,
-    spans,
 )
 
 LIBRARY = Library("paddle", "paddle", ("paddlepaddle", "paddlepaddle-gpu"), "Paddle")
-
-_BY_JAX = (("jax", "it does not understand the object's device"),)
-
-SOURCES = (
-    old("paddle", "paddle", (3,), (3, 3), refused_by=_BY_JAX),
-    Source("paddle", "paddle", (3, 3), (3, 4), refused_by=_BY_JAX),
-)
 
 FAULTS = (
     Fault(
@@ -41,40 +21,6 @@ FAULTS = (
         upgraded='refused, or order="auto"',
         source="M19",
     ),
-)
-
-_PADDLE = spans(
-    (3, 4),
-    Known(
-        "paddle.from_dlpack",
-        "paddle",
-        (2, 6),
-        wants="capsule",
-        asks=LEGACY,
-        memory=COPIES,
-        supports_negative=False,
-        negative="",
-        dtypes=PLAIN - WIDE - BOOL | BF16,
-        limits=("dtype", "ignores strides"),
-        devices=(2,),
-    ),
-    (
-        (3, 0),
-        {
-            "wants": "object",
-            "takes_capsules": True,
-            "no_way": ("ValueError", "TypeError"),
-            "memory": SHARES,
-            "dtypes": PLAIN | BF16 | {"float8_e4m3fn", "float8_e5m2"},
-            "limits": ("dtype", "uint16"),
-        },
-    ),
-    ((3, 3), {**NOW_VERSIONED, "warned": True}),
-)
-
-FUNCTIONS = (
-    *_PADDLE,
-    *also("paddle.utils.dlpack.from_dlpack", _PADDLE),
 )
 
 

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from .arrays import Case, Made, Producer, loaded, numpy_address
-from .rows import Library, Source, column
+from .rows import Library
 
 LIBRARY = Library("pandas", "pandas", ("pandas",))
-
-SOURCES = (
-    Source("pandas", "pandas", (2, 2), (3,), states=True, protocol="Arrow"),
-    column("pandas", "pandas", (3,), (4,)),
-    column("pandas.Arrow", "pandas", (2, 2), (4,)),
-)
 
 
 def _pandas(case: Case) -> Made:

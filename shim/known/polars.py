@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from .arrays import Case, Made, Producer, loaded, nested, numpy_address
-from .rows import Library, column
+from .rows import Library
 
 LIBRARY = Library("polars", "polars", ("polars",))
-
-SOURCES = (column("polars", "polars", (0, 20), (3,)),)
 
 
 def _polars(case: Case) -> Made:

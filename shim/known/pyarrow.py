@@ -5,31 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import Case, Consumer, Made, Producer, Seen, loaded, numpy_array, shown
-from .rows import ARROW, HONOURS, Fault, Known, Library, Source, also, old, spans, unsaid_immutable
+from .rows import Fault, Library, unsaid_immutable
 
 LIBRARY = Library("pyarrow", "pyarrow", ("pyarrow",), "PyArrow")
-
-SOURCES = (
-    old("pyarrow.Array", "pyarrow", (15,), (26,), immutable=True),
-    Source("pyarrow.Array", "pyarrow", (26,), (27,), immutable=True, states=True),
-    Source(
-        "pyarrow.Tensor",
-        "pyarrow",
-        (26,),
-        (27,),
-        states=True,
-        refuses_readonly="ArrowNotImplementedError",
-    ),
-    Source(
-        "pyarrow.FixedShapeTensorArray",
-        "pyarrow",
-        (26,),
-        (27,),
-        immutable=True,
-        states=True,
-        refuses_readonly="ArrowNotImplementedError",
-    ),
-)
 
 FAULTS = (
     unsaid_immutable("pyarrow", (15,), (26,)),
@@ -56,32 +34,6 @@ FAULTS = (
         since=(26,),
         upgraded="none",
         source="habits.py",
-    ),
-)
-
-_ARROW_TENSOR = spans(
-    (27,),
-    Known(
-        "pyarrow.Tensor.from_dlpack",
-        "pyarrow",
-        (26,),
-        keywords=("max_version", "dl_device", "copy"),
-        retries=False,
-        flag=HONOURS,
-        versioned_only=True,
-        dtypes=ARROW,
-        limits=("dtype", "negative"),
-        raises=("ArrowInvalid", "ArrowTypeError", "ArrowNotImplementedError"),
-    ),
-)
-
-FUNCTIONS = (
-    *also("pyarrow.Array.from_dlpack", _ARROW_TENSOR, limits=("dtype", "one", "strides")),
-    *_ARROW_TENSOR,
-    *also(
-        "pyarrow.FixedShapeTensorArray.from_dlpack",
-        _ARROW_TENSOR,
-        limits=("dtype", "no rows", "elements", "negative", "first axis", "no gaps"),
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import DENSE, Case, Consumer, Made, Producer, Seen, exported_address, loaded, shown
-from .rows import BF16, BOOL, LEGACY, PLAIN, Fault, Known, Library, Source, spans, unsaid_immutable
+from .rows import Fault, Library, unsaid_immutable
 
 LIBRARY = Library(
     "tensorflow",
@@ -14,7 +14,6 @@ LIBRARY = Library(
     "TensorFlow",
 )
 
-SOURCES = (Source("tensorflow", "tensorflow", (2, 12), (2, 22), versioned=False, immutable=True),)
 
 FAULTS = (
     Fault(
@@ -43,25 +42,6 @@ FAULTS = (
         source="M17",
     ),
 )
-
-_TENSORFLOW = spans(
-    (2, 22),
-    Known(
-        "tensorflow.experimental.dlpack.from_dlpack",
-        "tensorflow",
-        (2, 12),
-        wants="capsule",
-        asks=LEGACY,
-        supports_negative=False,
-        dtypes=PLAIN - BOOL | BF16,
-        limits=("dtype", "strides"),
-        alignment=64,
-        raises=("InvalidArgumentError", "RuntimeError"),
-    ),
-    ((2, 13), {"dtypes": PLAIN | BF16}),
-)
-
-FUNCTIONS = (*_TENSORFLOW,)
 
 
 def _tensorflow(case: Case) -> Made:

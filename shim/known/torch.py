@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from ..look import ALL
 from .arrays import STRIDED, Case, Consumer, Made, Producer, laid_out, loaded, shown
 from .rows import (
-    BF16,
-    BOOL,
-    LEGACY,
-    NOW_VERSIONED,
-    PLAIN,
-    WIDE,
     Fault,
-    Known,
     Library,
-    Source,
-    also,
-    old,
-    spans,
 )
 
 LIBRARY = Library("torch", "torch", ("torch",), "PyTorch")
-
-SOURCES = (
-    old("torch", "torch", (1, 13), (2, 9)),
-    Source(
-        *("torch", "torch", (2, 9), (2, 16)), others=("torch.utils.dlpack.ReadOnlyTensorWrapper",)
-    ),
-)
 
 FAULTS = (
     Fault(
@@ -89,34 +70,6 @@ FAULTS = (
         upgraded="none",
         source="pytorch/pytorch#171820",
     ),
-)
-
-_TORCH = spans(
-    (2, 16),
-    Known(
-        "torch.from_dlpack",
-        "torch",
-        (1, 13),
-        asks=LEGACY,
-        supports_negative=False,
-        dtypes=PLAIN - WIDE - BOOL | BF16,
-        limits=("dtype",),
-        raises=("RuntimeError", "BufferError", "ValueError"),
-        takes_capsules=True,
-        no_way=("TypeError", "RuntimeError", "AttributeError", "ValueError"),
-        devices=(2, 3, 10, 12, 13, 14),
-    ),
-    ((2, 0), {"dtypes": PLAIN - WIDE | BF16}),
-    ((2, 3), {"dtypes": PLAIN | BF16}),
-    ((2, 9), {**NOW_VERSIONED, "warned": True}),
-    ((2, 10), {"dtypes": ALL - {"float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"}}),
-    ((2, 14), {"negative": ""}),
-)
-
-FUNCTIONS = (
-    *_TORCH,
-    *also("torch.asarray", _TORCH[1:], buffer_first=True, bare_buffer=True, takes_own=True),
-    *also("torch.as_tensor", _TORCH[1:], buffer_first=True, takes_own=True, takes_capsules=False),
 )
 
 

@@ -13,11 +13,9 @@ from .arrays import (
     loaded,
     see_exported,
 )
-from .rows import LEGACY, Fault, Known, Library, Source, spans
+from .rows import Fault, Library
 
 LIBRARY = Library("tvm_ffi", "tvm_ffi", ("apache-tvm-ffi",), "apache-tvm-ffi")
-
-SOURCES = (Source("tvm-ffi", "tvm_ffi", (0, 1, 15), (0, 1, 16)),)
 
 FAULTS = (
     Fault(
@@ -29,14 +27,6 @@ FAULTS = (
         source="M15",
     ),
 )
-
-_TVM_FFI = spans(
-    (0, 1, 16),
-    Known("tvm_ffi.from_dlpack", "tvm_ffi", (0, 1, 2), asks=LEGACY, takes_capsules=True),
-    ((0, 1, 15), {"reads_table": True}),
-)
-
-FUNCTIONS = (*_TVM_FFI,)
 
 
 def _tvm_ffi(case: Case) -> Made:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from .rows import LEGACY, Fault, Known, Library, Source
+from .rows import Fault, Library
 
 LIBRARY = Library("vali", "python_vali", ("python-vali",))
-
-SOURCES = (
-    Source("vali", "vali", (4, 8), (4, 9), frozenset({"stream"}), versioned=False, sound=False),
-)
 
 FAULTS = (
     Fault(
@@ -26,21 +22,5 @@ FAULTS = (
         since=(4,),
         upgraded="none",
         source="habits.py",
-    ),
-)
-
-FUNCTIONS = (
-    Known(
-        "python_vali.Surface.from_dlpack",
-        "vali",
-        (4, 8),
-        (4, 9),
-        wants="capsule",
-        family="vali",
-        asks=LEGACY,
-        host=False,
-        raises=("RuntimeError", "TypeError"),
-        devices=(2,),
-        stream="no stream",
     ),
 )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import Case, Consumer, Made, Producer, laid_out, loaded, shown
-from .rows import ARROW, BF16, LEGACY, REAL, Fault, Known, Library, old, spans
+from .rows import Fault, Library
 
 LIBRARY = Library("warp", "warp", ("warp-lang",), "Warp")
-
-SOURCES = (old("warp", "warp", (1, 9), (1, 20)),)
 
 FAULTS = (
     Fault(
@@ -21,28 +19,6 @@ FAULTS = (
         source="NVIDIA/warp#1573",
     ),
 )
-
-_WARP = spans(
-    (1, 20),
-    Known(
-        "warp.from_dlpack",
-        "warp",
-        (1, 9),
-        asks=LEGACY,
-        keywords=("stream",),
-        retries=False,
-        dtypes=ARROW,
-        limits=("scalar", "dtype"),
-        raises=("IndexError", "RuntimeError", "TypeError"),
-        no_way=("AttributeError", "TypeError", "AssertionError"),
-        takes_capsules=True,
-        devices=(2, 3, 13),
-    ),
-    ((1, 13), {"dtypes": ARROW | BF16, "no_way": ("AttributeError", "TypeError")}),
-    ((1, 16), {"dtypes": REAL | BF16}),
-)
-
-FUNCTIONS = (*_WARP,)
 
 
 def _warp(case: Case) -> Made:

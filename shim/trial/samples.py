@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -45,27 +45,34 @@ SAMPLES = {
 }
 
 
-def quick(versions: Mapping[str, str], step: Callable[[str], None]) -> Facts:
-    """Try the arrays of each library with the usual function of each other one.
+def quick(
+    versions: Mapping[str, str],
+    step: Callable[[str], None],
+    arrays: Mapping[str, Sequence[str]] | None = None,
+    functions: Mapping[str, Sequence[str]] | None = None,
+) -> Facts:
+    """Try the arrays of each library with the functions of each other one: the usual ones.
 
     The plain upgrade of each comes first, and all that is bare last; step: is called after each.
     """
     child = Child()
+    arrays = SAMPLES if arrays is None else arrays
+    wanted = functions if functions is not None else {key: (key,) for key in arrays}
     try:
-        calls, left_out = _functions(child, versions)
+        calls, left_out = _functions(child, {key: wanted[key] for key in wanted if key in versions})
         trials = [
             (source, into, call, Trial(child, {"expression": expression}, call))
-            for source in SAMPLES
+            for source in arrays
             if source in versions
-            for into, (_, call, _) in calls.items()
+            for into, call, _ in calls
             if into != source
-            for expression in SAMPLES[source]
+            for expression in arrays[source]
         ]
         for bare in (False, True):
             for source, into, _, trial in trials:
                 _carry_out(trial, f"from {source}, into {into}", left_out, bare=bare)
                 step(f"{source} into {into}")
-        gives = _gives(child, versions)
+        gives = _gives(child, {key: arrays[key][0] for key in arrays if key in versions})
     finally:
         child.close()
     groups = groupby(trials, key=lambda each: each[:3])
@@ -73,17 +80,14 @@ def quick(versions: Mapping[str, str], step: Callable[[str], None]) -> Facts:
         _pair(source, into, call, [trial for *_, trial in group])
         for (source, into, call), group in groups
     ]
+    asks = {into: asked for into, _, asked in reversed(calls)}
     return {
         "pairs": [row for row in rows if row["arrays"]],
         "left_out": left_out,
         "asked": [
-            {
-                "name": name,
-                "gives": gives.get(name),
-                "asks_for": calls[name][2] if name in calls else None,
-            }
-            for name in SAMPLES
-            if name in gives or name in calls
+            {"name": name, "gives": gives.get(name), "asks_for": asks.get(name)}
+            for name in dict.fromkeys((*arrays, *wanted))
+            if name in gives or name in asks
         ],
         "calls": sum(len(trial.outcomes) for *_, trial in trials),
         "children": child.started,
@@ -91,28 +95,27 @@ def quick(versions: Mapping[str, str], step: Callable[[str], None]) -> Facts:
 
 
 def _functions(
-    child: Child, versions: Mapping[str, str]
-) -> tuple[dict[str, tuple[str, str, str | None]], dict[str, str]]:
-    """Return the name, the call and what it asks for, of each library's usual function."""
-    found, left_out = {}, {}
-    for library in SAMPLES:
-        if library in versions:
+    child: Child, wanted: Mapping[str, Sequence[str]]
+) -> tuple[list[tuple[str, str, str | None]], dict[str, str]]:
+    """Return the library, the call and what it asks for, of each function."""
+    found, left_out = [], {}
+    for library, names in wanted.items():
+        for name in names:
             try:
-                name, call, _ = function_of(child, library)
+                _, call, _ = function_of(child, name)
             except (ValueError, Unmade) as error:
-                left_out[f"into {library}"] = str(error)
+                left_out[f"into {name}"] = str(error)
                 continue
-            found[library] = name, call, child.ask(do="asks", call=call).get("asks")
+            found.append((library, call, child.ask(do="asks", call=call).get("asks")))
     return found, left_out
 
 
-def _gives(child: Child, versions: Mapping[str, str]) -> dict[str, str]:
+def _gives(child: Child, makes: Mapping[str, str]) -> dict[str, str]:
     found = {}
-    for library, (expression, *_) in SAMPLES.items():
-        if library in versions:
-            told = child.ask(do="gives", make={"expression": expression})
-            if told.get("gives"):
-                found[library] = told["gives"]
+    for library, expression in makes.items():
+        told = child.ask(do="gives", make={"expression": expression})
+        if told.get("gives"):
+            found[library] = told["gives"]
     return found
 
 

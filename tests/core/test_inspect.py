@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import array
+import mmap
 import pickle
+import re
 import sys
 
 import pytest
 
 import dlshim
+from dlshim import look
 from doubles import capsules as caps
 from doubles.asking import bare, live, versioned
 from doubles.older import InterfaceOnly, StructOnly
@@ -377,3 +381,103 @@ def test_a_consumer_that_is_none_is_told_what_one_is(consumer):
         dlshim.inspect(P2(), consumer=consumer)
     said = f"consumer {consumer!r} of type {type(consumer).__name__} is no library and no function"
     assert str(raised.value) == said
+
+
+# ---- what is seen without an export --------------------------------------------------------------
+
+
+def floats(*values: float) -> memoryview:
+    return memoryview(array.array("f", values))
+
+
+def test_what_a_report_shows_without_an_export():
+    report = dlshim.inspect(floats(1, 2, 3)[::-1])
+    assert (report.shape, report.strides, report.readonly) == ((3,), (-1,), False)
+    assert (report.dtype, report.contiguous) == ((2, 32, 1), False)
+    assert dlshim.inspect(b"abc").readonly is True
+    pairs = memoryview(bytearray(16)).cast("d")
+    assert dlshim.inspect(pairs).dtype == (2, 64, 1)
+
+
+def test_the_report_of_order_auto_tells_the_layout_of_the_source():
+    report = dlshim.inspect(dlshim.upgrade(floats(1, 2, 3)[::-1], order="auto"), export=True)
+    assert report.strides == (-1,) and not any("failed" in note for note in report.notes)
+
+
+def test_an_option_changes_what_can_be_seen():
+    assert dlshim.inspect(dlshim.upgrade(floats(1, 2, 3)[::-1], order="C")).strides is None
+
+
+def test_attributes_of_other_classes_are_not_run():
+    """A class of the same name, whose attributes are not what the library's are."""
+    assert dlshim.inspect(torch_like()()).shape is None
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="buffers of Python code came with 3.12")
+def test_a_buffer_written_in_python_is_not_asked():
+    class Slow:
+        def __buffer__(self, flags):
+            raise AssertionError("asked")
+
+    assert dlshim.inspect(Slow()).shape is None
+
+
+@pytest.mark.parametrize("x", [array.array("f", [1, 2]), mmap.mmap(-1, 8), b"ab"], ids=repr)
+def test_a_buffer_written_in_c_is_looked_at(x):
+    """From 3.12 on it shows as a method of the type."""
+    report = dlshim.inspect(x)
+    assert report.shape == (memoryview(x).shape) and report.dtype is not None
+
+
+class Forged:
+    """Its names hold lines of their own."""
+
+    def __dlpack_device__(self):
+        raise ValueError("no\n  device        (2, 0) kDLCUDA")
+
+    def __dlpack__(self, **keywords):
+        raise ValueError("no\n  readonly      False")
+
+
+Forged.__qualname__ = "Forged\n  library       torch"
+
+
+class Empty:
+    """It offers no way in, which a note says by its name."""
+
+
+Empty.__qualname__ = Forged.__qualname__
+
+
+@pytest.mark.parametrize("x", [Forged(), Empty()], ids=["a way", "no way"])
+def test_an_object_adds_no_lines_to_its_report(x):
+    """Its names and errors are on the line of their field; as data they are what they are."""
+    report = dlshim.inspect(x, export=True, consumer="builtins.memoryview")
+    for text in (str(report), str(report.verdicts[0])):
+        assert not re.search(r"^  (library|device|readonly) ", text, re.M)
+    assert any("\n" in note for note in report.notes)
+
+
+def test_the_dtypes_that_are_seen_are_dlpacks():
+    for name, triple in look.TRIPLES.items():
+        assert repr(dlshim.dtype(triple)) == f"dlshim.dtype({name!r})"
+
+
+def test_strides_of_arrays():
+    def array_of(shape, strides):
+        return look.Array("int8", shape, strides)
+
+    assert array_of((2, 3), (3, 1)).contiguous and array_of((2, 3), (1, 2)).dense
+    assert not array_of((2, 3), (1, 2)).contiguous and not array_of((2, 3), (6, 2)).dense
+    assert array_of((0, 3), (-9, 9)).contiguous and not array_of((0, 3), (-9, 9)).negative
+    assert array_of((1, 3), (99, 1)).contiguous and array_of((3,), (0,)).dense is False
+
+
+def test_names_of_dtypes():
+    def like(text):
+        return type("dtype", (), {"__str__": lambda self: text, "name": None, "__name__": None})()
+
+    told = {"torch.float32": "float32", "mlx.core.bool_": "bool", "halffloat": "float16"}
+    for text, name in told.items():
+        assert look.dtype_name(like(text)) == name
+    assert look.dtype_name(like("datetime64[ns]")) is None

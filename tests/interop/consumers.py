@@ -2,7 +2,7 @@
 
 An adapter imports (``take``), tells what it got by the library's own means (``look``), and says
 what the library can hold (``limit``: None, or the name of a row in ``refusals``). How the library
-asks and what it holds is read from the rows of ``shim/known``, where ``known``
+asks and what it holds is read from the rows of ``functions``, where ``known``
 names the function; else the class attributes say it. Both are written from sources and
 documentation (and checked by ``test_calls.py`` with a spy), not from the results of the matrix.
 """
@@ -17,19 +17,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dlshim import consumers, look
-from dlshim.known.rows import (
+from dlshim import look
+
+from . import functions, refusals, versions
+from .cases import BY_TRIPLE, DTYPES, DType, Layout, row_major, truth
+from .functions import (
     COPIES,
     COPIES_UNALIGNED,
     IGNORES,
     LIMITS,
     SHARES,
     VERSIONED,
-    Known,
+    Function,
 )
-
-from . import refusals, versions
-from .cases import BY_TRIPLE, DTYPES, DType, Layout, row_major, truth
 from .producers import Facts
 
 FROM_THE_TABLE = (
@@ -56,9 +56,7 @@ class Consumer:
     library: str
     modules: tuple[str, ...] = ()
     known = ""
-    """The function's name in ``dlshim.consumers``."""
-    inspected = True
-    """What the tables say of that function is about this very call."""
+    """The function's name in ``functions``."""
     buffer = False
     """Never asks for DLPack: upgraded it is given ``dlshim.from_dlpack(x)``, for its buffer."""
     capsule = False
@@ -98,10 +96,10 @@ class Consumer:
     def __init__(self) -> None:
         self.imported = [importlib.import_module(m) for m in self.modules]
         if self.known:
-            self.read(consumers.filled(consumers.row_of(self.known, self.version())[0])[0])
+            self.read(functions.row_of(self.known, self.version()))
         self.setup()
 
-    def read(self, row: Known) -> None:
+    def read(self, row: Function) -> None:
         self.row = row
         self.capsule, self.buffer = row.wants == "capsule", row.wants == "buffer"
         for name in FROM_THE_TABLE:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dlshim.known.rows import ALWAYS_READONLY, HONOURS, LEGACY, LEGACY_FIRST
-
 from . import versions
 from .cases import PLAIN, Layout, row_major
 from .consumers import Consumer
+from .functions import ALWAYS_READONLY, HONOURS, LEGACY, LEGACY_FIRST
 from .producers import IMMUTABLE, STATED, WRITABLE, Facts
 from .refusals import REFUSALS
 

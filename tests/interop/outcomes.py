@@ -1,10 +1,11 @@
-"""What the arrays of ``doctor`` come to, beside the record in docs/results/outcomes.csv.
+"""What arrays come to in functions of other libraries, beside docs/results/outcomes.csv.
 
-    python -m interop.outcomes      (in tests/) tries them here, and writes their rows anew
+    python -m interop.outcomes             (in tests/) tries them here, and writes their rows anew
+    python -m interop.outcomes FILE        writes what was tried, and what differs, to FILE as JSON
 
-A row is what came of an array and a function in two releases, on a day.  Rows of others stay
-as they are, so that environments can be recorded one after the other; what differs is reviewed in
-the commit.
+The engine is that of ``inspect`` and ``doctor``.  A row is what came of an array and a function in
+two releases, on a day.  Rows of others stay as they are, so that environments can be recorded one
+after the other; what differs is reviewed in the commit.
 """
 
 from __future__ import annotations
@@ -12,33 +13,97 @@ from __future__ import annotations
 import csv
 import datetime
 import json
-import subprocess
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from project.tree import ROOT
+
+from dlshim.libraries import BY_KEY, installed_versions, version_tuple
+from dlshim.trial.samples import SAMPLES, quick
 
 RECORD = ROOT / "docs" / "results" / "outcomes.csv"
 COLUMNS = ("from", "into", "object", "function", "bare", "upgraded", "line", "date")
 #: By what a row is found.
 KEY = COLUMNS[:4]
 
+#: Arrays beside those of doctor.
+ARRAYS = {
+    "numpy": (
+        "numpy.frombuffer(bytes(16), 'float32')",
+        "numpy.arange(12, dtype='float32').reshape(3, 4)[:, :3]",
+        "numpy.arange(6, dtype='float32')[::2]",
+        "numpy.array(1, 'float32')",
+        "numpy.empty((0, 3), 'float32')",
+        "numpy.arange(6, dtype='float32').reshape(2, 3)",
+        "numpy.array([2**40, -1])",
+        "numpy.array([1, 2], 'uint16')",
+        "numpy.array([1, 2], 'float16')",
+        "numpy.array([1 + 2j, 3], 'complex64')",
+        "numpy.array([1, 2], '>f4')",
+        "numpy.array(['2026-01-01'], 'M8[D]')",
+        "numpy.ma.masked_array([1., 2.], [False, True])",
+    ),
+    "torch": ("torch.tensor([1 + 2j]).conj()", "torch.arange(6.).reshape(2, 3).T"),
+    "jax": ("jax.numpy.arange(6.).reshape(2, 3)",),
+    "pyarrow": (
+        "pyarrow.chunked_array([[1., 2.], [3.]])",
+        "pyarrow.Tensor.from_numpy(numpy.arange(6.).reshape(2, 3))",
+    ),
+    "polars": ("polars.Series([[1., 2.]], dtype=polars.Array(polars.Float64, 2))",),
+    "pandas": ("pandas.Series([1, None], dtype='Int64')",),
+    "ml_dtypes": ("numpy.array([1, 2], ml_dtypes.bfloat16)",),
+    "nanoarrow": ("nanoarrow.c_array([1., 2.], nanoarrow.float32())",),
+    "onnxruntime": (
+        "onnxruntime.OrtValue.ortvalue_from_numpy(numpy.arange(3, dtype='float32'))",
+        "onnxruntime.OrtValue.ortvalue_from_numpy(numpy.array([True, False]))",
+    ),
+    "duckdb": ("duckdb.sql('select 1.5::float a')",),
+    "arro3": ("arro3.core.Array([1., 2.], arro3.core.DataType.float32())",),
+    "awkward": ("awkward.Array([1., 2.])",),
+    "drjit": ("drjit.scalar.ArrayXf([1, 2])",),
+}
+#: Functions beside the usual one of each of doctor's libraries, whose name alone stands for it.
+FUNCTIONS = {
+    "numpy": ("numpy", "numpy.asarray"),
+    "torch": ("torch", "torch.asarray", "torch.as_tensor"),
+    "jax": ("jax", "jax.numpy.asarray"),
+    "pyarrow": ("pyarrow.array", "pyarrow.Tensor.from_dlpack", "pyarrow.Array.from_dlpack"),
+    "mlx": ("mlx", "mlx.core.array"),
+    "nanoarrow": ("nanoarrow.c_buffer",),
+    "onnxruntime": ("onnxruntime.OrtValue.from_dlpack",),
+    "max": ("max.driver.Buffer.from_dlpack",),
+    "awkward": ("awkward.from_dlpack",),
+    "av": ("av.VideoFrame.from_dlpack([x], format='gray')",),
+    "ctypes_dlpack": ("ctypes_dlpack.array_as_dlpack(x, max_version=(1, 0))",),
+    "drjit": ("drjit.scalar.TensorXf",),
+    "cutlass": ("cutlass.cute.runtime.from_dlpack",),
+    "cuda.core": ("cuda.core.utils.StridedMemoryView.from_dlpack(x, stream_ptr=-1)",),
+}
+LIBRARIES = dict.fromkeys((*SAMPLES, *ARRAYS, *FUNCTIONS))
+#: The packages of the libraries that take part.
+MODULES = {BY_KEY[key].module.partition(".")[0] for key in LIBRARIES}
+
 Rows = dict[tuple[str, ...], dict[str, str]]
 
 
-def doctor() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "dlshim", "doctor", "--json"], capture_output=True, text=True
-    )
-    if done.returncode not in (0, 1):
-        raise RuntimeError(done.stderr)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+def tried(only: str = "") -> dict[str, Any]:
+    """What comes of all arrays and functions here; only: of and in one library."""
+    versions = installed_versions(LIBRARIES)
+    arrays = {key: (*SAMPLES.get(key, ()), *ARRAYS.get(key, ())) for key in LIBRARIES}
+    functions = {
+        key: FUNCTIONS.get(key, (key,) if key in SAMPLES else ())
+        for key in LIBRARIES
+        if not only or key in (only, "numpy")
+    }
+    found = quick(versions, lambda what: None, arrays, functions)
+    return {**found, "versions": versions}
 
 
 def rows_of(told: dict[str, Any]) -> Rows:
-    """The rows of what doctor has tried; a build of torch is no release of its own."""
-    versions = {each["name"]: each["version"].partition("+")[0] for each in told["libraries"]}
+    """The rows of what was tried; a build of torch is no release of its own."""
+    versions = {key: version.partition("+")[0] for key, version in told["versions"].items()}
     today = datetime.date.today().isoformat()
     found = {}
     for pair in told["pairs"]:
@@ -55,6 +120,35 @@ def recorded() -> Rows:
         return {}
     with RECORD.open(newline="", encoding="utf-8") as file:
         return {tuple(row[name] for name in KEY): row for row in csv.DictReader(file)}
+
+
+def write(rows: Rows) -> None:
+    """Rows of these releases instead of those that were there."""
+    rows = recorded() | rows
+    with RECORD.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[key] for key in sorted(rows))
+
+
+def _release(name: str) -> tuple[str, tuple[int, ...]]:
+    library, _, version = name.partition(" ")
+    return library, version_tuple(version)
+
+
+def newest_before(now: Rows, then: Rows) -> Rows:
+    """What was last recorded of the same objects and functions, whatever their releases were."""
+    latest: dict[tuple[str, ...], dict[str, str]] = {}
+    ordered = sorted(then.values(), key=lambda row: (_release(row["from"]), _release(row["into"])))
+    for row in ordered:
+        latest[_without_releases(row)] = row
+    told = {key: latest.get(_without_releases(row)) for key, row in now.items()}
+    return {key: row for key, row in told.items() if row is not None}
+
+
+def _without_releases(row: dict[str, str]) -> tuple[str, ...]:
+    libraries = (row[side].partition(" ")[0] for side in ("from", "into"))
+    return (*libraries, row["object"], row["function"])
 
 
 def differences(now: Rows, then: Rows) -> list[str]:
@@ -79,7 +173,7 @@ def asking(told: dict[str, Any]) -> set[str]:
     return {each["name"] for each in told["asked"] if each["asks_for"]}
 
 
-def red(now: Rows, asks: set[str]) -> list[str]:
+def red(now: Rows, asks: Iterable[str]) -> list[str]:
     """What is wrong whatever the record says: worse than bare, or harm that dlshim adds.
 
     asks: only of these a wrong result is dlshim's; pandas.Series makes one element of an object
@@ -94,13 +188,21 @@ def red(now: Rows, asks: set[str]) -> list[str]:
     ]
 
 
-def main() -> None:
-    rows = recorded() | rows_of(doctor())
-    with RECORD.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[key] for key in sorted(rows))
+def main(file: str = "", only: str = "") -> None:
+    told = tried(only)
+    rows = rows_of(told)
+    if not file:
+        write(rows)
+        return
+    then = recorded()
+    found = {
+        "rows": [*rows.values()],
+        "differs": differences(rows, newest_before(rows, then) | then),
+        "red": red(rows, asking(told)),
+        "left_out": told["left_out"],
+    }
+    Path(file).write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

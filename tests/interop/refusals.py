@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlshim.consumers import CONSUMERS, filled
-from dlshim.known.rows import LIMITS, Known
+from .functions import AWKWARD, FUNCTIONS, LIMITS, Function, rows_of
 
 
 @dataclass(frozen=True)
@@ -25,12 +24,12 @@ class Row:
     leaks: bool = False
 
 
-def key(consumer: Known, limit: str) -> str:
+def key(consumer: Function, limit: str) -> str:
     """The name of the row about a limit of a consumer, in the releases of its row."""
     return "%s %s: %s" % (consumer.name, ".".join(map(str, consumer.since)), limit)
 
 
-def of_the_table(consumer: Known, limit: str) -> Row:
+def of_the_table(consumer: Function, limit: str) -> Row:
     # Paddle 2 renames the capsule before it looks, and then nobody frees it.
     leaks = consumer.library == "paddle" and consumer.wants == "capsule" and limit == "dtype"
     told = LIMITS[limit]
@@ -42,7 +41,7 @@ def of_the_table(consumer: Known, limit: str) -> Row:
 REFUSALS: dict[str, Row] = {
     **{
         key(each, limit): of_the_table(each, limit)
-        for each, _ in map(filled, CONSUMERS)
+        for each in (*FUNCTIONS, *rows_of(AWKWARD))
         for limit in each.limits
     },
     # --- dlshim, on purpose ---

@@ -82,8 +82,6 @@ class Presence:
 
     producers: dict[str, str] = field(default_factory=dict)
     consumers: dict[str, str] = field(default_factory=dict)
-    inspected: dict[str, str] = field(default_factory=dict)
-    """Consumers of which only what the tables say is of interest."""
     shims: dict[str, str] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
@@ -93,7 +91,6 @@ def presence() -> Presence:
     prepare()
     found = Presence()
     kinds = [("producers", libraries.PRODUCERS), ("consumers", libraries.CONSUMERS)]
-    kinds.append(("inspected", libraries.INSPECTED))
     kinds.append(("shims", list(cells.SHIMS.values())))
     for kind, adapters in kinds:
         by_library: dict[str, list] = {}
@@ -134,7 +131,6 @@ def answer(kind: str, *names: str) -> None:
     from . import worker
 
     table = {"producers": worker.PRODUCERS, "consumers": worker.CONSUMERS, "shims": cells.SHIMS}
-    table["inspected"] = worker.CONSUMERS
     out = {}
     for name in names:
         try:
@@ -332,12 +328,7 @@ def whole(present: Presence) -> list[Batch]:
     peers = [peer.name for peer in cells.PEERS]
     shims = [shim for shim in ("bare", "upgraded", *peers) if shim in present.shims]
     batches = [Batch(p, c, shim) for p, c in pairs for shim in shims]
-    known = {c.name for c in libraries.CONSUMERS if c.known and c.inspected}
-    batches += [Batch(p, c, "verdict") for p, c in pairs if c in known]
-    batches += [Batch(p, c, "cured", FEW[:1]) for p, c in pairs if c in known]
-    others = [(p, c) for c in present.inspected for p in present.producers]
-    shims = ("bare", "upgraded", "verdict")
-    batches += [Batch(p, c, shim, FEW) for p, c in others for shim in shims]
+    batches += [Batch(p, c, "cured", FEW[:1]) for p, c in pairs]
     direct = {c.name for c in libraries.CONSUMERS if not c.buffer_first}
     return batches + [Batch(p, c, "tensor", FEW) for p, c in pairs if c in direct]
 

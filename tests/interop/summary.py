@@ -8,16 +8,14 @@ from collections.abc import Iterable
 from dlshim.counted import counted
 
 from . import cells
-from .refusals import REFUSALS
 from .runner import Result
 
 DLSHIM = "dlshim"
 
 
 def meant(result: Result) -> bool:
-    """Refused by dlshim, or for a reason that rule T12 counts."""
-    reason = REFUSALS[result.row].reason if result.row in REFUSALS else ""
-    return result.refused_by == DLSHIM or counted(reason) is not None
+    """Refused by dlshim, or with an error that rule T12 counts."""
+    return result.refused_by == DLSHIM or counted(result.detail) is not None
 
 
 class Summary:

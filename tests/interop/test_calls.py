@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from dlshim.known.rows import LEGACY, VERSIONED
 from interop import libraries, runner
+from interop.functions import LEGACY, VERSIONED
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,4 @@
-"""What rule T12 counts, on real libraries: bare, upgraded, cured, and what the tables and the
-matrix command say."""
+"""What rule T12 counts, on real libraries: bare, upgraded and cured, and by the matrix command."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ def told():
 
     def of(consumer: str) -> dict:
         adapter = next(
-            each for each in [*libraries.CONSUMERS, *libraries.INSPECTED] if each.name == consumer
+            each for each in [*libraries.CONSUMERS, *libraries.COUNTED] if each.name == consumer
         )
         if runner.versions.text(adapter.library) is None:
             pytest.skip(f"{adapter.library} is not in this environment")
@@ -80,18 +79,9 @@ def told():
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-def test_the_tables_say_what_happens(told, consumer):
+def test_nothing_arrives_as_something_else(told, consumer):
     for array, seen in told(consumer).items():
-        for said in seen["said"]:
-            for part in ("bare", "upgraded"):
-                result, raises = said[part]
-                if result == "unknown":
-                    continue
-                assert result == seen[part][0], (array, part, said, seen)
-                assert result != "refused" or seen[part][1] in raises, (array, part, said, seen)
         assert seen["upgraded"][0] != "wrong", (array, seen)
-        if "cured" in seen:
-            assert seen["cured"] == ["works", ""], (array, seen)
 
 
 @pytest.mark.parametrize(("consumer", "array"), EXPECTED, ids=str)
@@ -102,7 +92,8 @@ def test_what_is_counted_is_so(told, consumer, array):
     bare, upgraded = EXPECTED[consumer, array]
     assert (seen[array]["bare"][0], seen[array]["upgraded"][0]) == (bare, upgraded)
     if bare == "works" and upgraded == "refused":
-        assert seen[array]["cured"] == ["works", ""], seen[array]
+        hidden = consumer == "mlx.core.array"  # whose error says nothing of what it met
+        assert seen[array]["cured"] and seen[array]["counted"] != hidden, seen[array]
 
 
 def test_an_immutable_array_is_vouched_for(told):
@@ -110,7 +101,7 @@ def test_an_immutable_array_is_vouched_for(told):
     seen = told("nanobind 3.1 rw")
     if "jax" not in seen:
         pytest.skip("jax is not in this environment")
-    assert seen["jax"]["cures"] == ["f(dlshim.upgrade(x, readonly=False))"] * 2
+    assert "dlshim.upgrade(x, readonly=False)" in seen["jax"]["cured"]
     assert any("readonly=False" in row.cure for row in COUNTED)
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 
 import pytest
 
-from dlshim import libraries as known
-from interop import cells, environments, faults, libraries, runner, test_rows, verdicts, versions
+from interop import cells, environments, faults, libraries, outcomes, runner, versions
 from interop.summary import Summary, grouped
 
 ENVIRONMENT = os.environ.get("DLSHIM_INTEROP_ENV")
 
 
 def takes_part(module: str, present: runner.Presence) -> bool:
-    """Some adapter that imports the module is in use, or the rows of its library are compared."""
+    """Some adapter that imports the module is in use, or its functions are tried by outcomes."""
     top = module.split(".")[0]
-    if top in {known.BY_KEY[key].module.split(".")[0] for key in test_rows.KEYS}:
+    if top in outcomes.MODULES:
         return find_spec(module) is not None
     for kind, adapters in (("producers", libraries.PRODUCERS), ("consumers", libraries.CONSUMERS)):
         for adapter in adapters:
@@ -67,8 +67,7 @@ def test_a_warning_that_bare_exchanges_do_not_give_is_seen():
 
 def test_what_works_bare_works_upgraded(matrix):
     """But for the rows of dlshim itself, and what rule T12 counts of others."""
-    # The other functions convert bare objects in ways of their own.
-    broken = [b for b in matrix.summary.broken() if b[0].consumer in matrix.present.consumers]
+    broken = matrix.summary.broken()
     lines = grouped(after for _, after in broken)
     assert not broken, "%d exchanges work bare and not upgraded:\n%s" % (len(broken), lines)
 
@@ -95,38 +94,21 @@ def test_both_shims_ran_the_same_cells(matrix):
     assert not bare.keys() - upgraded.keys()
 
 
-# --- what the tables expect ------------------------------------------------------------------
+def test_the_option_that_an_error_names_works(matrix):
+    """The first one that it names, in each exchange that a plain upgrade does not get through.
 
-
-@pytest.fixture(scope="session")
-def compared(matrix):
-    return verdicts.compare(matrix.summary)
-
-
-def test_what_the_tables_expect_is_what_happens(compared):
-    """Bare and upgraded, without an export and after one: each verdict against its cell."""
-    print(*compared.counts.items(), sep="\n")
-    assert not compared.wrong, "%d verdicts:\n%s" % (len(compared.wrong), few(compared.wrong))
-    works = sum(n for (_, result), n in compared.counts.items() if result == "works")
-    assert works > 500, "hardly anything was said"
-
-
-def test_after_an_export_the_tables_know_what_becomes_of_every_upgraded_array(compared):
-    left = [key for key in compared.unknown if key[0] == "upgraded after an export"]
-    assert not [key for key in left if not key[1].startswith("not verified")]
-
-
-def test_the_call_that_the_tables_name_works(matrix):
-    """Where the bare call does not: with the options of the cure, if it has any."""
+    What the library refuses then is a limit of its own, which other cells have."""
     cured = matrix.summary.shim("cured").values()
     named = [r for r in cured if not r.detail.startswith("NoCure") and r.kind != cells.NA]
-    failed = [r for r in named if not r.works and r.kind != cells.LEAK]
-    assert named
+    failed = [
+        r
+        for r in named
+        if not r.works
+        and r.kind != cells.LEAK
+        and (r.kind != cells.ERROR or re.search("' object: ", r.detail))
+    ]
+    assert sum(r.works for r in named) > len(named) / 2
     assert not failed, "%d cures:\n%s" % (len(failed), grouped(failed))
-
-
-def few(lines: list[str]) -> str:
-    return "\n".join(lines[:40])
 
 
 # --- planted faults --------------------------------------------------------------------------

@@ -20,7 +20,7 @@ import sys
 import warnings
 from functools import cache
 
-from . import cells, faults, libraries, verdicts
+from . import cells, faults, libraries
 from .cases import DTYPES, LAYOUTS
 
 BATCH_DONE = 2**32 - 1
@@ -37,7 +37,7 @@ def by_name(adapters) -> dict:
 
 
 PRODUCERS = by_name(libraries.PRODUCERS)
-CONSUMERS = by_name([*libraries.CONSUMERS, *libraries.INSPECTED])
+CONSUMERS = by_name([*libraries.CONSUMERS, *libraries.COUNTED])
 
 
 @cache
@@ -81,9 +81,6 @@ def in_child(task, out, shared) -> int:
     """torch dies of every negative stride, and importing it again each time takes seconds: its
     batches run in forked children. Returns the signal that ended one; 0 where all is well."""
     producer, consumer = PRODUCERS[task[0]], CONSUMERS[task[1]]
-    if task[2] == verdicts.SHIM:
-        batch_of_verdicts(task, out)
-        return 0
     if consumer.library != "torch" or producer.library not in FORKS:
         batch(task, out, shared)
         return 0
@@ -103,18 +100,6 @@ def in_child(task, out, shared) -> int:
     if status:
         raise RuntimeError("a batch ended in its middle")
     return 0
-
-
-def batch_of_verdicts(task, out) -> None:
-    """No array is handed over: each is made, inspected and dropped."""
-    producer_name, consumer_name, _, dtypes, *_ = task
-    producer, consumer = adapter(PRODUCERS[producer_name]), adapter(CONSUMERS[consumer_name])
-    for number, (dtype, layout) in enumerate(order()):
-        if not producer.can(dtype, layout) or (dtypes and dtype.name not in dtypes):
-            continue
-        told = verdicts.tell(producer, consumer, dtype, layout)
-        if told is not None:
-            out.write(json.dumps([number, verdicts.SHIM, told, "", "", "", None]) + "\n")
 
 
 def batch(task, out, shared) -> None:

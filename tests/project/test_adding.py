@@ -73,11 +73,9 @@ CLASS = "class Grid:\n    def cells(self): return [1]\nGrid.__module__ = 'novel'
 TRY = "import dlshim\ntry: dlshim.upgrade(Grid())\nexcept BufferError as e: print(e)"
 MODULE = '''"""Novel: grids."""
 
-from .rows import Known, Library, Source
+from .rows import Library
 
 LIBRARY = Library("novel", "novel", ("novel",))
-SOURCES = (Source("novel", "novel", (1,), (2,)),)
-FUNCTIONS = (Known("novel.from_dlpack", "novel", (1,), (2,)),)
 '''
 
 
@@ -102,7 +100,7 @@ def add_a_message(copy: Copy) -> None:
 
 def add_a_fault(copy: Copy) -> None:
     fault = '    Fault("numpy", "counts wrong", "wrong", upgraded="cured", source="#1"),\n'
-    copy.put("shim/known/numpy.py", ")\n\nFUNCTIONS = (", fault)
+    copy.put("shim/known/numpy.py", ")\n\n\nGIVES = (", fault)
     assert "counts wrong" in copy.run("doctor", "--no-trial")
 
 
@@ -111,8 +109,6 @@ def add_a_library(copy: Copy) -> None:
     copy.put("shim/known/__init__.py", '    "numpy",\n', '    "novel",\n')
     told = copy.run(code="import dlshim.libraries as l; print(l.BY_KEY['novel'].module)")
     assert told.strip() == "novel", told
-    rows = "from dlshim.consumers import rows_of; print(rows_of('novel.from_dlpack'))"
-    assert "novel.from_dlpack" in copy.run(code=rows)
 
 
 ARRAY = """
@@ -133,10 +129,10 @@ def add_a_habit(copy: Copy) -> None:
 
 
 def add_a_consumer(copy: Copy) -> None:
-    row = '    Known("numpy.novel", "numpy", (1,), (99,)),\n'
-    copy.put("shim/known/numpy.py", "    *_NUMPY,\n", row)
-    rows = "from dlshim.consumers import rows_of; print(rows_of('numpy.novel'))"
-    assert "numpy.novel" in copy.run(code=rows)
+    row = 'Consumer("novel", "novel", "numpy", "numpy.novel", see_numpy), '
+    copy.put("shim/known/numpy.py", 'Consumer("numpy", "numpy",', row)
+    code = "from dlshim.matrix.consumers import CONSUMER_BY_KEY as c; print(c['novel'].name)"
+    assert copy.run(code=code).strip() == "numpy.novel"
 
 
 def add_a_command(copy: Copy) -> None:

@@ -13,9 +13,6 @@ import pytest
 from project.test_explain import KEYS, own_texts
 from project.tree import ROOT
 
-from dlshim.known.rows import LIMITS
-from dlshim.options import AS_BUFFER
-
 #: An option, a method or a call.
 TYPED = re.compile(r"\b[a-z_]+=(?![=%])|\.\w+\(|\w\([^()]*\)")
 #: Says that something is wrong, and not only what an attribute is.
@@ -243,10 +240,3 @@ def test_the_test_is_there(where):
     path, _, name = where.partition("::")
     text = (ROOT / path).read_text()
     assert f"def {name}(" in text if name else "pytest.raises" in text or "match=" in text
-
-
-def test_every_option_of_a_verdict_is_one_that_the_interop_suite_types():
-    """`cured` in tests/interop/cells.py types the verdict's cure and compares the values; a cure of
-    another form than this would have to be added there."""
-    cures = {limit.cure for limit in LIMITS.values()} - {AS_BUFFER} | {""}
-    assert all(re.fullmatch(r'(\w+=("\w+"|\w+))?', cure) for cure in cures)

@@ -14,15 +14,16 @@ import pytest
 from project.test_matrix import NO_RICH, command
 from project.tree import ROOT, SRC, absent, read_toml
 
-from dlshim import consumers, libraries, sources
+from dlshim import habits, libraries
 from dlshim.cli import doctor, output
 from dlshim.known.rows import Fault, unsaid_immutable
 from dlshim.trial import samples
+from interop import outcomes
 
 # ---- the tables -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", sources.FAULTS, ids=lambda fault: fault.library)
+@pytest.mark.parametrize("fault", libraries.FAULTS, ids=lambda fault: fault.library)
 def test_a_fault_has_a_library_a_range_and_a_source(fault: Fault) -> None:
     assert fault.library in libraries.BY_KEY
     assert fault.harm in ("kills", "wrong", "leaks", "refuses")
@@ -39,17 +40,17 @@ def unsaid(library: str) -> list[Fault]:
     model = unsaid_immutable(library, (1,))
     return [
         fault
-        for fault in sources.FAULTS
+        for fault in libraries.FAULTS
         if fault.library == library and (fault.what, fault.upgraded) == (model.what, model.upgraded)
     ]
 
 
-#: Scalars of NumPy have no `__dlpack__`, so none goes out bare.
+#: NumPy's scalars have no ``__dlpack__``, so none goes out bare.
 MARKED = {
-    row.library
-    for row in sources.SOURCES
-    if row.immutable and not row.states and row.name != "numpy scalar"
-}
+    re.split("[ .]", name)[0]
+    for name, _, _, words in habits.LIBRARIES
+    if "IMMUTABLE" in words.split()
+} - {"numpy"}
 
 
 @pytest.mark.parametrize("library", sorted(libraries.BY_KEY))
@@ -58,13 +59,14 @@ def test_doctor_says_of_every_library_with_marked_arrays_who_writes_all_the_same
 ) -> None:
     """T8: dlshim knows that they never change, marks them, and warns nobody."""
     assert len(unsaid(library)) == (library in MARKED)
-    spelled = [each for each in sources.FAULTS if each.library == library]
+    spelled = [each for each in libraries.FAULTS if each.library == library]
     others = [each for each in spelled if "immutable" in each.what and each not in unsaid(library)]
     assert not others, "rows.unsaid_immutable() has the words"
 
 
 def test_the_promise_and_doctor_name_who_is_marked_and_who_writes() -> None:
-    writers = {libraries.BY_KEY[row.library].title for row in consumers.CONSUMERS if row.warned}
+    modules = {module.partition(".")[0] for module, words in habits.MODULES if "HEEDS_NOT" in words}
+    writers = {libraries.BY_KEY[module].title for module in modules}
     words = unsaid_immutable("jax", (1,)).upgraded
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     promise = re.search(
@@ -84,7 +86,7 @@ def test_the_promise_and_doctor_name_who_is_marked_and_who_writes() -> None:
      ("cupy", "13.6.0", 1), ("cupy", "14.0.1", 2), ("nothing", "1.0", 0)],
 )  # fmt: skip
 def test_faults_are_those_of_the_release(library: str, version: str, count: int) -> None:
-    assert len(sources.faults(library, libraries.version_tuple(version))) == count
+    assert len(libraries.faults(library, libraries.version_tuple(version))) == count
 
 
 def test_drivers_are_named_as_the_code_names_them() -> None:
@@ -98,6 +100,13 @@ def test_drivers_are_named_as_the_code_names_them() -> None:
 
 def test_samples_are_of_known_libraries() -> None:
     assert samples.SAMPLES.keys() <= libraries.BY_KEY.keys()
+
+
+def test_nox_tries_every_library_or_says_why_not() -> None:
+    told = read_toml(ROOT / "tests" / "interop" / "newest.toml")
+    lacking = "each library of shim/known has a table in tests/interop/newest.toml: pip, or why"
+    assert set(told) == set(libraries.BY_KEY), lacking
+    assert {key for key, each in told.items() if "why" not in each} <= outcomes.LIBRARIES.keys()
 
 
 #: A library that takes its neighbour's arrays, and dies of reversed ones.

@@ -8,8 +8,6 @@ import subprocess
 import pytest
 from project.test_matrix import command
 
-from dlshim import consumers, habits
-
 FLOATS = "memoryview(array.array('f', [1, 2, 3]))"
 
 
@@ -157,11 +155,6 @@ def test_an_export_that_ends_the_process_is_told() -> None:
     assert done.returncode == 0 and "__dlpack__" in done.stdout, "nothing is asked without --export"
     done = inspect_rude("rude.Exported()", "--export", "--json")
     assert (done.returncode, done.stdout) == (1, "") and "SystemExit" in done.stderr
-
-
-def test_the_consumers_of_which_dlshim_warns_are_those_of_the_table() -> None:
-    modules = {name.partition(".")[0] for name, known in habits.MODULES if known == "HEEDS_NOT"}
-    assert modules and {row.library for row in consumers.CONSUMERS if row.warned} == modules
 
 
 def test_modules_are_imported_where_they_are_named() -> None:

@@ -35,7 +35,6 @@ class StrictConsumer(NumPyConsumer):
     """Asks as the NumPy below it."""
 
     name = "array-api-strict"
-    inspected = False
     library = "array-api-strict"
     modules = ("array_api_strict",)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dlshim.known.rows import HONOURS
-
 from ..cases import PLAIN, row_major
 from ..consumers import Consumer, Seen, read_memory
+from ..functions import HONOURS
 from .numpy import NumPyProducer
 
 

@@ -79,22 +79,5 @@ class JaxConsumer(Consumer):
             yield
 
 
-class JaxAsArray(JaxConsumer):
-    name = "jax.numpy.asarray"
-    known = "jax.numpy.asarray"
-
-    def setup(self):
-        super().setup()
-        if self.capsule:
-            raise ImportError("jax.numpy.asarray is tried from 0.4.16 on")
-
-    def take(self, obj):
-        return self.jnp.asarray(obj)
-
-    def copies(self, facts):
-        return None
-
-
 PRODUCERS = [JaxProducer]
 CONSUMERS = [JaxConsumer]
-INSPECTED = [JaxAsArray]

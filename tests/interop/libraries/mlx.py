@@ -59,7 +59,6 @@ class MlxConsumer(Consumer):
 
 class MlxArray(MlxConsumer):
     name = "mlx.core.array"
-    known = "mlx.core.array"
 
     def take(self, obj):
         return self.mx.array(obj)
@@ -67,4 +66,4 @@ class MlxArray(MlxConsumer):
 
 PRODUCERS = [MlxProducer]
 CONSUMERS = [MlxConsumer]
-INSPECTED = [MlxArray]
+COUNTED = [MlxArray]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-from dlshim.known.rows import HONOURS
-
 from ..cases import truth
 from ..consumers import Consumer, Seen, columns
+from ..functions import HONOURS
 
 
 class Mpi4py(Consumer):

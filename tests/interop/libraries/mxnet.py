@@ -6,10 +6,9 @@ import ctypes
 
 import numpy as np
 
-from dlshim.known.rows import LEGACY
-
 from ..cases import strided
 from ..consumers import Consumer, Seen
+from ..functions import LEGACY
 from ..producers import Made, Producer, contiguous
 
 

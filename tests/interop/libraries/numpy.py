@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import weakref
 from typing import Any
 
 import numpy as np
 
-from dlshim.known.rows import LEGACY
-
 from .. import versions
 from ..cases import ML, DType, strided
 from ..consumers import Consumer, see_numpy
+from ..functions import LEGACY
 from ..producers import IMMUTABLE, Made, Producer, Unmakeable, bytes_of
 
 
@@ -149,7 +146,6 @@ class NumPyConsumer(Consumer):
 
 class NumPyCopy(NumPyConsumer):
     name = "numpy(copy=True)"
-    inspected = False
     asks_copy = True
 
     def setup(self):
@@ -169,20 +165,6 @@ class NumPyDevice(NumPyCopy):
         return self.function(obj, device="cpu")
 
 
-class NumPyAsArray(NumPyConsumer):
-    name = "numpy.asarray"
-    known = "numpy.asarray"
-
-    def setup(self):
-        super().setup()
-        # It takes bfloat16 and float8 where this is imported: in every worker, or in none.
-        with contextlib.suppress(ImportError):
-            importlib.import_module("ml_dtypes")
-
-    def take(self, obj):
-        return np.asarray(obj)
-
-
 PRODUCERS = [
     NumPyProducer,
     NumPyMl,
@@ -194,4 +176,3 @@ PRODUCERS = [
     NumPyVersionedCapsule,
 ]
 CONSUMERS = [NumPyConsumer, NumPyCopy, NumPyDevice]
-INSPECTED = [NumPyAsArray]

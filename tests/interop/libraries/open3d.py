@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dlshim.known.rows import LEGACY
-
 from ..cases import PLAIN
 from ..consumers import Consumer, see_numpy
+from ..functions import LEGACY
 from ..producers import ALIGNED, NON_NEGATIVE, NOT_READONLY
 from .numpy import NumPyProducer
 

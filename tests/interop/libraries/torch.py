@@ -98,7 +98,6 @@ class TorchConsumer(Consumer):
 
 class TorchCopy(TorchConsumer):
     name = "torch(copy=True)"
-    inspected = False
     asks_copy = True
 
     def setup(self):
@@ -129,7 +128,6 @@ class TorchDevice(TorchNoCopy):
 
 class TorchAsArray(TorchConsumer):
     name = "torch.asarray"
-    inspected = True
     known = "torch.asarray"
     buffer_first = True
 
@@ -143,7 +141,6 @@ class TorchAsArray(TorchConsumer):
 
 class TorchAsTensor(TorchAsArray):
     name = "torch.as_tensor"
-    known = "torch.as_tensor"
 
     def take(self, obj):
         return self.torch.as_tensor(obj)
@@ -151,4 +148,4 @@ class TorchAsTensor(TorchAsArray):
 
 PRODUCERS = [TorchProducer, TorchCapsule, TorchVersionedCapsule]
 CONSUMERS = [TorchConsumer, TorchCopy, TorchNoCopy, TorchDevice, TorchAsArray]
-INSPECTED = [TorchAsTensor]
+COUNTED = [TorchAsTensor]

@@ -1,4 +1,4 @@
-"""What `python -m dlshim doctor` tries between the libraries of an environment, and the record."""
+"""What arrays come to between the libraries of an environment, and the record."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from interop import outcomes
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, Any]:
-    found = outcomes.doctor()
+    found = outcomes.tried()
     if not found["pairs"]:
-        pytest.skip("no two libraries that doctor knows")
+        pytest.skip("no two libraries that take part")
     return found
 
 
@@ -31,6 +31,20 @@ def test_nothing_is_worse_with_dlshim(told) -> None:
 def row(bare: str, upgraded: str, line: str = "f(x)") -> outcomes.Rows:
     key = ("numpy 2", "torch 2", "x", "f")
     return {key: {"bare": bare, "upgraded": upgraded, "line": line}}
+
+
+def test_a_new_release_is_compared_with_the_last_one_that_was_recorded() -> None:
+    def of(release: str, bare: str) -> outcomes.Rows:
+        told = {"from": "numpy 2.4", "into": f"torch {release}", "object": "x", "function": "f"}
+        key = tuple(told.values())
+        return {key: {**told, "bare": bare, "upgraded": "works", "line": "f(x)"}}
+
+    then = of("2.9", "works") | of("2.13", "dies")
+    assert outcomes.differences(of("2.14", "works"), then) == []
+    now = of("2.14", "works")
+    (differs,) = outcomes.differences(now, outcomes.newest_before(now, then))
+    assert "bare works" in differs and "recorded: bare dies" in differs
+    assert outcomes.newest_before(of("3", "works"), {}) == {}
 
 
 def test_differences_and_harm_are_found() -> None:
