@@ -1,7 +1,7 @@
 """What works bare and not with a plain ``upgrade``: the list of rule T12, and nothing else.
 
-docs/rules.rst prints it, README names each row, and the matrix finds the row of an exchange in the
-error that it raised.
+docs/promises.rst prints it, and the matrix finds the row of an exchange in the error that it
+raised.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 class Counted(NamedTuple):
     """Exchanges that work bare and not upgraded; texts have code in single marks."""
 
-    #: As README names it.
+    #: In a few words.
     what: str
     #: In which cases, and why.
     why: str

@@ -22,8 +22,8 @@ examples:
   python -m dlshim matrix --full                  every pair, every limit, every cost
   python -m dlshim matrix --html matrix.html      a page to look at or to send
 
-The exit status is 0 only if no upgraded exchange is worse than the bare one, but for what rule T12
-of docs/rules.rst counts, and none is wrong, ends the process or loses a read-only mark.
+The exit status is 0 only if no upgraded exchange is worse than the bare one, but for those that
+dlshim refuses on purpose, and none is wrong, ends the process or loses a read-only mark.
 
 libraries: """
 

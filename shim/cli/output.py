@@ -123,13 +123,13 @@ class Table:
 
     def widths(self, width: int, gap: int) -> list[int]:
         """Return the width of each column.  The excess is taken from the wide column, down to a
-        quarter, and then from the widest."""
+        sixth, and then from the widest."""
         widths = [
             max([len(column.name), *(width_of(row[number]) for row in self.rows)])
             for number, column in enumerate(self.columns)
         ]
         least = [
-            min(had, width // 4) if column.wide else had
+            min(had, width // 6) if column.wide else had
             for had, column in zip(widths, self.columns, strict=True)
         ]
         while (over := sum(widths) + gap * (len(widths) - 1) - width) > 0:
@@ -223,7 +223,7 @@ def _text(of: Line) -> Any:
 def _rich_table(block: Table, room: int) -> Any:
     from rich import box, table
 
-    made = table.Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    made = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column, width in zip(block.columns, block.widths(room - 2, 3), strict=True):
         cut = block.one_line or not column.wide
         made.add_column(
@@ -257,6 +257,7 @@ def _draw(blocks: list[Block]) -> None:
         if isinstance(block, Table):
             console.print(_text(block.title))
             console.print(_rich_table(block, console.width))
+            console.print()
             if block.note:
                 console.print(f"{block.note}\n", style="dim")
             continue

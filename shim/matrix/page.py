@@ -44,8 +44,14 @@ class Spot:
 
     def style(self, now: bool) -> str:
         """The class of its colour, upgraded or bare: how many tenths of its cases work."""
-        works = self.upgraded if now else self.bare
+        works = self.upgraded + self.cured if now else self.bare
         return "bad" if self.wrong[now] else f"t{10 * works // self.cases}"
+
+    def shown(self, now: bool) -> str:
+        """How many work; those that work with an option are added apart."""
+        if not now:
+            return str(self.bare)
+        return f"{self.upgraded}+{self.cured}" if self.cured else str(self.upgraded)
 
 
 def _wrong(results: Iterable[dict[str, Any]]) -> int:

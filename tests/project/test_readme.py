@@ -40,24 +40,31 @@ def test_the_extras_of_the_commands_exist() -> None:
 NUMBERS = {10: "ten", 11: "eleven", 12: "twelve", 13: "thirteen"}
 
 
-def test_what_is_counted_is_the_list_of_rule_t12() -> None:
-    """README names each row, and no other; the manual prints the rows; the matrix knows them by
-    their errors."""
+def test_what_is_counted_is_printed_with_its_number() -> None:
+    """The manual prints the rows once; README and the pages say how many; the matrix knows them
+    by their errors."""
     from dlshim.counted import COUNTED, counted
 
-    number, told = re.search(
-        r"but for \[(\w+) exceptions\]\([^)]*rules.rst\).*?\n\n(\*.*?)\n\n", README, re.S
-    ).groups()  # type: ignore[union-attr]
-    listed = [" ".join(item.split()).rstrip(";.") for item in told[2:].split("\n* ")]
-    assert listed == [row.what for row in COUNTED]
-    assert number == NUMBERS[len(COUNTED)]
-    rules = (ROOT / "docs" / "rules.rst").read_text(encoding="utf-8")
-    t12 = rules.partition("**T12.")[2].partition("\n---")[0]
-    assert ".. dlshim-counted::" in t12
+    number = NUMBERS[len(COUNTED)]
+    assert f"but for [{number} kinds of exchanges](docs/promises.rst)" in " ".join(README.split())
+    pages = {
+        page: " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+        for page in ("promises.rst", "rules.rst")
+    }
+    assert f"but for these {number} kinds of exchanges" in pages["promises.rst"]
+    assert ".. dlshim-counted::" in pages["promises.rst"]
+    assert f"but for a list of {number},**" in pages["rules.rst"]
     errors = [said for row in COUNTED for said in row.says]
     assert len(errors) == len(set(errors))
     assert all(said in counted(f"Error: {said}").says for said in errors)  # type: ignore[union-attr]
     assert counted("") is None
+
+
+def test_the_table_has_each_verb_once() -> None:
+    """One table of what is typed: README says what each verb is for."""
+    table = README.partition("| your question |")[2].partition("\n\n")[0]
+    verbs = re.findall(r"\bdlshim\.(\w+)", table)
+    assert sorted(verbs) == ["from_dlpack", "kernel", "producer", "to", "to_capsule", "upgrade"]
 
 
 def test_every_rule_of_the_list_exists() -> None:
