@@ -26,7 +26,8 @@ from ._core import (
 from .arrays import rebuild as _rebuild  # noqa: F401  # pickles name it
 from .dtypes import dtype
 
-TYPE_CHECKING = False
+# With its type: editors do not take it for the constant, and read the names below it.
+TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
     from types import EllipsisType
 
@@ -97,14 +98,18 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _locks.import_module(f"dlshim.{_LAZY[name]}")
-    value = getattr(module, name.lstrip("_"))
-    globals()[name] = value
-    return value
-
-
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__} - {"TYPE_CHECKING"})
+    """The public names, which editors offer, and what every module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+# Hidden from type checkers: with it, each misspelt name would be one that they know.
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = _locks.import_module(f"dlshim.{_LAZY[name]}")
+        value = getattr(module, name.lstrip("_"))
+        globals()[name] = value
+        return value

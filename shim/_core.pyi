@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeAlias, final
 
+from numpy import ndarray
 from typing_extensions import CapsuleType
 
 from .dtypes import dtype as _dtype_class
@@ -131,7 +132,7 @@ class Tensor:
         """
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The memory as a NumPy array, for numpy.asarray(); host memory only."""
-    def numpy(self) -> Any:
+    def numpy(self) -> ndarray[Any, Any]:
         """The memory as a NumPy array, as numpy.asarray() gives it; host memory only."""
     # NumPy answers for these, where it is imported; host memory only.
     def __getitem__(self, key: Any, /) -> Any:
@@ -208,27 +209,36 @@ def upgrade(
 ) -> Producer:
     """Wrap an array, raw capsule or older-protocol object as a DLPack producer.
 
-    It gives every consumer the DLPack version that it asks for, zero-copy unless an
-    option or the consumer asks for a copy.  What concerns the data is found out, and
-    raised, when a consumer asks.  A raw capsule is taken at once.  Options given for a
-    Producer win over its own, one by one.
+    It gives every consumer the DLPack version that it asks for.  Nothing is copied unless
+    an option or the consumer asks for it.
 
-    stream: the consumer's stream, if it does not say it; "wait": the host waits
-    producer_stream: the stream of the producer's work, if it does not say it
-    unknown_stream: else "auto" waits for the device, "legacy" takes the default
-        stream, "same" does nothing, "error" refuses
-    device: deliver there: (type, id), "cpu", "cuda:1"
-    like: deliver on the device of this array, by its allocator
-    copy: True: always, False: never, None: if needed
-    readonly: True: it is, False: it may be written; else, if it is read-only, for
-        consumers that write all the same: "error", "copy" it, "share" it
-    order: None: strides unchanged, an error where the consumer does not take them;
-        "K": unchanged, no error; "C": row-major; "auto": row-major instead of an error
-    align: alignment in bytes, copied if needed
-    reinterpret: the same bits as another dtype: "bool", (code, bits, lanes)
-    assume_device: where the memory is, if the producer's label is wrong
-    detach: True: call obj.detach() first (autograd), "auto": where that is needed
-    on_release: "guard": the memory goes back after the consumer's work on the device
+        torch.from_dlpack(dlshim.upgrade(x))
+        torch.from_dlpack(dlshim.upgrade(image[::-1], order="auto"))
+        torch.from_dlpack(dlshim.upgrade(frozen, readonly="copy"))
+        jax.numpy.from_dlpack(dlshim.upgrade(parameter, detach=True))
+
+    What is wrong with the data is raised when a consumer asks.  A raw capsule is taken at
+    once.  Options that are given for a Producer win over its own, one by one.
+
+    stream: the stream of the consumer, where it does not name one; "wait": the host waits
+    producer_stream: the stream that writes the data, where the producer does not tell
+    unknown_stream: what to do where nobody tells it: "auto" waits for the device,
+        "legacy" takes the default stream, "same" does nothing, "error" refuses
+    device: where the data are wanted: "cpu", "cuda:1", (type, id)
+    like: an array: the data are wanted on its device, made by its library
+    copy: True copies always, False never, None where it is needed
+    readonly: what a consumer that writes gets of read-only memory: "copy" is a private
+        copy, "share" the memory itself, "error" an error.  True marks the memory
+        read-only, False says that it may be written
+    order: "auto" copies where the consumer does not take the strides, "C" where they are
+        not row-major; "K" passes them on unasked; None refuses them
+    align: bytes by which the address is to be divisible; copied where it is not
+    reinterpret: another dtype for the same bits: "bool", "int64", (code, bits, lanes)
+    assume_device: where the memory is, if the producer says it wrongly
+    detach: True calls x.detach() first, for tensors that require grad; "auto" calls it
+        where that is needed
+    on_release: when the producer gets its memory back: "contract" when the consumer says
+        so, "guard" also not before the consumer's work on the device has ended
     """
 
 def from_dlpack(

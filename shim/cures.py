@@ -1,18 +1,20 @@
 """Cures for an object that is refused: the way to an array that does pass.
 
 The C code calls ``unsupported``, ``cure``, ``cure_of_column`` and ``exports_itself`` for objects
-that cannot be exported, and ``refusal`` for arrays that a function written with dlshim.h does not
-take.
+that cannot be exported, ``refusal`` for arrays that a function written with dlshim.h does not take,
+and ``unknown_keyword`` for a keyword that is no option.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 import sys
 from contextlib import suppress
 from math import prod
 from struct import iter_unpack
 
-from . import cures_by_library, cures_of_columns, cures_of_items, cures_of_views
+from . import _core, cures_by_library, cures_of_columns, cures_of_items, cures_of_views
 from ._core import CopyRequiredError, Producer, UnsupportedObjectError
 from .arrays import HOST_DEVICES
 from .cure_texts import CONVERT, MISSING, NO_NUMBERS, PADDED, Reasoned, converted, instead
@@ -129,6 +131,20 @@ def unsupported(x: Any, name: str, authored: bool) -> str:
         "__sycl_usm_array_interface__, __array_struct__, __array_interface__, __arrow_c_array__, "
         "__arrow_c_stream__ and the buffer protocol)"
     )
+
+
+def unknown_keyword(function: str, name: str) -> str:
+    """Make the text of the TypeError for a keyword that no option has."""
+    text = f"{function}() got an unexpected keyword argument {name!r}"
+    if name == "dtype":
+        return (
+            f'{text}: values are not converted; convert the array itself, as x.astype("float32") '
+            'does, or call its bits another dtype by reinterpret="bfloat16"'
+        )
+    called: Any = getattr(_core, function, _core.upgrade)
+    names = re.findall(r"(\w+)=", called.__text_signature__)
+    near = difflib.get_close_matches(name, names, 1)
+    return f"{text}. Did you mean {near[0]!r}?" if near else f"{text}; it has {', '.join(names)}"
 
 
 def _row(x: Any, name: str, wrapped: bool) -> str | None:

@@ -319,12 +319,48 @@ refuse_subclass(PyObject *DLS_UNUSED(type), PyObject *DLS_UNUSED(ignored))
                         "type 'dlshim.Producer' is not an acceptable base type");
 }
 
+/* An array has this attribute, and a Producer has not: who asks for it is told what
+ * has. hasattr() says no, as for a name that is unknown. */
+static PyObject *
+refuse_attribute(PyObject *DLS_UNUSED(self), void *name)
+{
+    return PyErr_Format(PyExc_AttributeError,
+                        "'dlshim.Producer' object has no attribute '%s'; "
+                        "dlshim.from_dlpack(x).%s tells it",
+                        (const char *)name, (const char *)name);
+}
+
+static PyGetSetDef getters[] = {
+    {"dtype", refuse_attribute, NULL, NULL, "dtype"},
+    {"ndim", refuse_attribute, NULL, NULL, "ndim"},
+    {"shape", refuse_attribute, NULL, NULL, "shape"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* What object.__dir__() says, without the names above: editors offer what is there. */
+static PyObject *
+producer_dir(PyObject *self, PyObject *DLS_UNUSED(ignored))
+{
+    PyObject *names = PyObject_CallMethod((PyObject *)&PyBaseObject_Type, "__dir__",
+                                          "O", self);
+    for (const PyGetSetDef *each = getters; each->name != NULL && names != NULL;
+         each++) {
+        PyObject *gone = PyObject_CallMethod(names, "remove", "s", each->name);
+        if (gone == NULL) {
+            Py_CLEAR(names);
+        }
+        Py_XDECREF(gone);
+    }
+    return names;
+}
+
 static PyMethodDef methods[] = {
     {"__init_subclass__", refuse_subclass, METH_CLASS | METH_NOARGS, NULL},
     DLS_DLPACK_METHODS(producer_dlpack, METH_FASTCALL | METH_KEYWORDS,
                        dls_producer_dlpack_device, METH_NOARGS, dls_producer_array,
                        METH_FASTCALL | METH_KEYWORDS),
     {"__reduce__", dls_refuse_pickle, METH_NOARGS, NULL},
+    {"__dir__", producer_dir, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -356,6 +392,7 @@ static PyType_Slot slots[] = {
     {Py_tp_repr, producer_repr},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
+    {Py_tp_getset, getters},
     {0, NULL},
 };
 

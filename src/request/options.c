@@ -541,6 +541,24 @@ find_other(PyObject *name, dls_keyword_value *others, bool by_text)
     return NULL;
 }
 
+/* The TypeError names the option that was meant (shim/cures.py), or else the keyword.
+ */
+static int
+refuse_keyword(dls_state *state, const char *function, PyObject *name)
+{
+    PyObject *text = dls_in_python_with(state, DLS_IN_CURES, "unknown_keyword", "(sO)",
+                                        function, name);
+    if (text != NULL) {
+        PyErr_SetObject(PyExc_TypeError, text);
+        Py_DECREF(text);
+    }
+    else if (dls_error_forget() == 0) {
+        PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
+                     function, name);
+    }
+    return -1;
+}
+
 static int
 parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *value,
               dls_keyword_value *others, dls_options *options)
@@ -555,9 +573,7 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
         return 0;
     }
     if (option < 0) {
-        PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R",
-                     function, name);
-        return -1;
+        return refuse_keyword(state, function, name);
     }
     if (is_unset(option, value)) {
         return 0;

@@ -90,6 +90,23 @@ def test_options_are_keywords_and_the_object_is_not():
         dlshim.upgrade()
 
 
+@pytest.mark.parametrize(
+    ("function", "keyword", "told"),
+    [
+        (dlshim.upgrade, "ordr", "Did you mean 'order'?"),
+        (dlshim.from_dlpack, "dtyps", "Did you mean 'dtypes'?"),
+        (dlshim.to_capsule, "maxversion", "Did you mean 'max_version'?"),
+        (dlshim.upgrade, "nothing", "it has stream, producer_stream, "),
+        (dlshim.upgrade, "dtype", 'x.astype("float32")'),
+        (dlshim.from_dlpack, "dtype", "reinterpret="),
+    ],
+)
+def test_a_keyword_that_is_no_option_names_the_one_that_was_meant(function, keyword, told):
+    with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
+        function(P1(), **{keyword: 1})
+    assert told in str(caught.value) and f"{function.__name__}()" in str(caught.value)
+
+
 def test_options_at_their_defaults_are_no_options():
     x = P1()
     upgraded = dlshim.upgrade(

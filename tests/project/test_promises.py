@@ -64,6 +64,10 @@ def objects() -> set[str]:
     return {f"objects.{name}" for name in ("version", *vars(HOLDERS[0]))}
 
 
+#: They raise AttributeError, and say what has the attribute.
+NO_ATTRIBUTES = {"Producer.dtype", "Producer.ndim", "Producer.shape"}
+
+
 def names() -> dict[str, str]:
     """Public names, and the attributes of public classes, with their signatures."""
     import dlshim
@@ -75,6 +79,8 @@ def names() -> dict[str, str]:
         if isinstance(thing, type) and thing.__module__.startswith("dlshim"):
             inside = dict.fromkeys(getattr(thing, "__dataclass_fields__", ())) | dict(vars(thing))
             for attribute, value in inside.items():
+                if f"{name}.{attribute}" in NO_ATTRIBUTES:
+                    continue
                 if not attribute.startswith("_") or attribute.startswith("__dlpack"):
                     found[f"{name}.{attribute}"] = signature(value)
     return found

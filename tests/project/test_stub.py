@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,6 +176,8 @@ def test_a_type_has_the_members_of_the_stub(name: str) -> None:
     inherited = set(vars(object)) | {"__new__", "__weakref__", "__module__"}
     # Slots that the language gives every type of the kind, and that no caller names.
     inherited |= {"__release_buffer__", "__buffer__", "__del__"}
+    if name == "Producer":  # they say where the attribute is, and are none
+        inherited |= {"shape", "dtype", "ndim"}
     offered = set(vars(getattr(_core, name)))
     assert offered - inherited == stated - inherited
 
@@ -192,6 +195,40 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         dlshim.nothing  # noqa: B018
 
 
+def test_editors_are_offered_the_public_names_and_no_other() -> None:
+    assert [name for name in dir(dlshim) if not name.startswith("__")] == sorted(dlshim.__all__)
+    offered = {name for name in dir(dlshim.upgrade(b"a")) if not name.startswith("_")}
+    assert offered == {"source"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("dlshim.upgarde", "upgrade"), ("dlshim.from_dlpack(b'a').shap", "shape")]
+)
+def test_a_misspelt_name_is_met_with_the_right_one(typed: str, meant: str) -> None:
+    """The interpreter suggests it in the traceback, by what dir() says."""
+    code = [sys.executable, "-c", f"import dlshim; {typed}"]
+    done = subprocess.run(code, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert f"Did you mean: '{meant}'?" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("name", ["shape", "dtype", "ndim"])
+def test_an_attribute_of_arrays_names_what_has_it(name: str) -> None:
+    producer = dlshim.upgrade(b"abc")
+    assert not hasattr(producer, name)
+    with pytest.raises(AttributeError, match=r"dlshim\.from_dlpack\(x\)\." + name) as caught:
+        getattr(producer, name)
+    assert "no attribute" in str(caught.value)
+    assert hasattr(dlshim.from_dlpack(producer), name)
+
+
+def test_help_has_examples_of_each_kind_of_array() -> None:
+    said = inspect.getdoc(dlshim.upgrade) or ""
+    lines = [line for line in said.splitlines() if line.startswith("    ") and "upgrade(" in line]
+    assert len(lines) >= 3
+    for line in lines:
+        ast.parse(line.strip())
+
+
 def mypy(*arguments: str) -> None:
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed (nox -s stubtest has it)")
@@ -199,6 +236,16 @@ def mypy(*arguments: str) -> None:
         [sys.executable, "-m", *arguments], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_finds_a_misspelt_name(tmp_path: Path) -> None:
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed (nox -s stubtest has it)")
+    file = tmp_path / "misspelt.py"
+    file.write_text("import dlshim\ndlshim.upgarde(1)\nprint(dlshim.Tensro)\n")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert 'maybe "upgrade"?' in done.stdout and 'maybe "Tensor"?' in done.stdout, done.stdout
 
 
 def test_mypy_agrees() -> None:
