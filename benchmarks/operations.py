@@ -712,6 +712,16 @@ TOLD = {
     ),
     "writes=": ("k = dlshim.kernel(f, writes=0)", "f(dlshim.from_dlpack(x))", "k(x)"),
     "dtypes=": ("k = dlshim.kernel(f, dtypes='float32')", "f(dlshim.from_dlpack(x))", "k(x)"),
+    "writes= and an export": (
+        "k = dlshim.kernel(tvm_nop, writes=0)",
+        "tvm_nop(dlshim.upgrade(x))",
+        "k(x)",
+    ),
+    "dtypes= and an export": (
+        "k = dlshim.kernel(tvm_nop, dtypes='float32')",
+        "tvm_nop(dlshim.upgrade(x))",
+        "k(x)",
+    ),
     "dtypes= and a Tensor": (
         "k = dlshim.kernel(f, takes='tensor', dtypes='float32', ndims=2)",
         "f(dlshim.from_dlpack(x))",

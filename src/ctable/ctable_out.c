@@ -68,10 +68,19 @@ kind_of(PyObject *object)
 
 /* --- export: an owned struct ---------------------------------------------- */
 
-/* By the full exchange. */
+/* By the full exchange, unless the Producer has kept an answer. */
 static int
 export_in_full(PyObject *object, object_kind kind, dl_managed_tensor_versioned **out)
 {
+    dls_producer *self = kind == PRODUCER ? dls_producer_data(object) : NULL;
+    PyObject *answer = self != NULL ? dls_producer_take_answer(self) : NULL;
+    if (answer != NULL) {
+        dls_form form = dls_fast_form(self, true);
+        if (dls_fast_gives_capsule(form)) {
+            return dls_fast_struct_given(self, form, answer, out);
+        }
+        dls_drop_foreign(answer);
+    }
     *out = kind == PRODUCER
                ? dls_export_producer_struct(dls_producer_data(object), true, NULL)
                : dls_export_tensor_struct(dls_tensor_data(object), true);

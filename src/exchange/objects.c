@@ -1,5 +1,5 @@
-/* The objects of our two types: the list of exports that a Producer keeps for
- * borrowers, the newest first; a Tensor, made from an exchange, or on the fast path
+/* The objects of our two types: the answer and the list of exports that a Producer
+ * keeps, the newest first; a Tensor, made from an exchange, or on the fast path
  * with memory of the freelists.  Tests: tests/core/test_ctable.py,
  * tests/core/test_properties.py, tests/core/test_lifetime.py,
  * tests/core/test_freelists.py. */
@@ -13,7 +13,44 @@
 #include "core/tensor.h"
 #include "exchange/exchange.h"
 #include "gpu/pointer.h"
+#include "python/capsule.h"
 #include "python/errors.h"
+
+/* --- an answer that is kept for the next export ---------------------------- */
+
+int
+dls_producer_keep_answer(dls_producer *self, PyObject *capsule)
+{
+    dls_hold hold = {.py = capsule};
+    dls_shared *shared = dls_shared_new(&hold);
+    if (shared == NULL) {
+        dls_drop_foreign(capsule);
+        PyErr_NoMemory();
+        return -1;
+    }
+    dls_producer_keep_share(self, shared);
+    return 0;
+}
+
+/* Only an answer is a capsule: memory that is held never is. */
+PyObject *
+dls_producer_take_answer(dls_producer *self)
+{
+    PyObject *capsule = NULL;
+    DLS_SWAP(dls_shared *, kept, self->kept, NULL);
+    if (kept == NULL) {
+        return NULL;
+    }
+    if (kept->hold.py != NULL && dls_capsule_check(kept->hold.py)) {
+        capsule = kept->hold.py;
+        kept->hold.py = NULL;
+        dls_shared_drop(kept, DLS_ATTACHED);
+    }
+    else {
+        dls_producer_keep_share(self, kept);
+    }
+    return capsule;
+}
 
 /* --- exports that are kept for borrowers ---------------------------------- */
 

@@ -30,7 +30,8 @@ typedef struct {
     dls_state *state;     /* lives as long as the type, which this object owns */
     dls_plan *plan;       /* a count; the state's tensor_plan if source is a Tensor */
     dls_options *options; /* owned; NULL: none */
-    /* A share of memory made for the last export (T8), or NULL. */
+    /* A share of memory made for the last export (T8), or an answer of the source that
+     * was looked at and is for the next export (K12), or NULL. */
     DLS_ATOMIC(dls_shared *) kept;
     DLS_ATOMIC(struct dls_borrowed *) borrowed; /* exports that views point into */
     DLS_ATOMIC(unsigned long)
@@ -65,6 +66,12 @@ dls_producer_keep(dls_producer *self, dls_exchange *x, bool made)
         dls_producer_keep_share(self, kept);
     }
 }
+
+/* Keep the source's answer, a capsule that nobody has taken and that is stolen, for the
+ * next export.  0, or -1 with MemoryError. */
+int dls_producer_keep_answer(dls_producer *self, PyObject *capsule);
+/* That answer, now the caller's; NULL: there is none.  Kept memory stays. */
+PyObject *dls_producer_take_answer(dls_producer *self);
 
 /* --- exports that are kept for borrowers ---------------------------------- */
 /* The exports that a Producer keeps for consumers that only borrow a view through its

@@ -22,6 +22,16 @@ hot_of(const dls_producer *self, dls_form form)
         .state = self->state, .source = self->source, .plan = self->plan, .form = form};
 }
 
+/* The record after the call, with an answer (stolen) that was kept. */
+static inline dls_hot
+hot_of_answer(const dls_producer *self, dls_form form, PyObject *capsule)
+{
+    dls_hot hot = hot_of(self, form);
+    hot.capsule = capsule;
+    hot.managed = dls_capsule_pointer(capsule, form & DLS_FORM_VERSIONED);
+    return hot;
+}
+
 /* --- a capsule ------------------------------------------------------------ */
 
 /* The consumer wants another generation than the answer's, or the answer has no
@@ -102,14 +112,13 @@ give_capsule(dls_hot hot, bool answer, bool wanted)
     return given != NULL ? given : dls_hot_drop(hot);
 }
 
-/* answer: the generation of the answer; idle: the Producer has idle options, else it
- * has none.  Both are known to the compiler. */
+/* hot: after the call; answer: the generation of the answer; idle: the Producer has
+ * idle options, else it has none.  The last two are known to the compiler. */
 DLS_INLINE PyObject *
-capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, dls_form form,
-           bool answer, bool idle)
+capsule_of_answer(dls_producer *self, PyObject *const *args, PyObject *kwnames,
+                  dls_hot hot, bool answer, bool idle)
 {
-    bool wanted = form & DLS_FORM_WANTED;
-    dls_hot hot = dls_ask_learned(hot_of(self, form), answer, false);
+    bool wanted = hot.form & DLS_FORM_WANTED;
     hot.source = self->source; /* the collector may have cleared the Producer */
     if (!dls_hot_is_plain(hot, answer, wanted, true)
         || (answer && wanted && self->asked != 0 && is_readonly(hot.managed))
@@ -124,6 +133,14 @@ capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, dls_for
         dls_question_use(&self->asked);
     }
     return give_capsule(hot, answer, wanted);
+}
+
+DLS_INLINE PyObject *
+capsule_of(dls_producer *self, PyObject *const *args, PyObject *kwnames, dls_form form,
+           bool answer, bool idle)
+{
+    dls_hot hot = dls_ask_learned(hot_of(self, form), answer, false);
+    return capsule_of_answer(self, args, kwnames, hot, answer, idle);
 }
 
 PyObject *
@@ -142,6 +159,16 @@ dls_fast_capsule_idle(dls_producer *self, PyObject *const *args, PyObject *kwnam
     return form & DLS_FORM_VERSIONED
                ? capsule_of(self, args, kwnames, form, true, true)
                : capsule_of(self, args, kwnames, form, false, true);
+}
+
+PyObject *
+dls_fast_capsule_given(dls_producer *self, PyObject *const *args, PyObject *kwnames,
+                       dls_form form, PyObject *given)
+{
+    dls_hot hot = hot_of_answer(self, form, given);
+    return form & DLS_FORM_VERSIONED
+               ? capsule_of_answer(self, args, kwnames, hot, true, false)
+               : capsule_of_answer(self, args, kwnames, hot, false, false);
 }
 
 /* Is it known which layouts the code that asks takes (N9)? */
@@ -288,7 +315,7 @@ dls_fast_column(dls_producer *self, PyObject *const *args, PyObject *kwnames,
 {
     dls_request request;
     dls_column column;
-    PyObject *source = Py_NewRef(self->source); /* as in capsule_of */
+    PyObject *source = Py_NewRef(self->source); /* as in capsule_of_answer */
     dls_request_init(&request, NULL);
     request.want.versioned = true;
     column.protocol = dls_form_protocol(form);
@@ -311,12 +338,11 @@ struct_in_full(dls_producer *self, dls_outcome outcome,
     return *out != NULL ? 0 : -1;
 }
 
-DLS_APART int
-dls_fast_struct(dls_producer *self, dls_form form, dl_managed_tensor_versioned **out)
+DLS_INLINE int
+struct_of_answer(dls_producer *self, dls_hot hot, bool answer,
+                 dl_managed_tensor_versioned **out)
 {
-    bool answer = form & DLS_FORM_VERSIONED;
-    dls_hot hot = dls_ask_method(hot_of(self, form), answer);
-    hot.source = self->source; /* as in capsule_of */
+    hot.source = self->source; /* as in capsule_of_answer */
     bool plain = answer ? dls_hot_is_plain(hot, true, true, true)
                         : dls_hot_is_plain(hot, false, true, true);
     if (!plain) {
@@ -328,6 +354,22 @@ dls_fast_struct(dls_producer *self, dls_form form, dl_managed_tensor_versioned *
         return -1;
     }
     return 0;
+}
+
+DLS_APART int
+dls_fast_struct(dls_producer *self, dls_form form, dl_managed_tensor_versioned **out)
+{
+    bool answer = form & DLS_FORM_VERSIONED;
+    dls_hot hot = dls_ask_method(hot_of(self, form), answer);
+    return struct_of_answer(self, hot, answer, out);
+}
+
+DLS_APART int
+dls_fast_struct_given(dls_producer *self, dls_form form, PyObject *given,
+                      dl_managed_tensor_versioned **out)
+{
+    dls_hot hot = hot_of_answer(self, form, given);
+    return struct_of_answer(self, hot, form & DLS_FORM_VERSIONED, out);
 }
 
 /* The consumer that looks at *out after a failure finds nothing to delete. */
@@ -383,6 +425,20 @@ dls_fast_look(dls_producer *self, dls_form form, dls_outcome *outcome)
                              .form = form,
                              .capsule = hot.capsule,
                              .managed = hot.capsule == NULL ? hot.managed : NULL};
+    return dls_managed_tensor(hot.managed, answer);
+}
+
+const dl_tensor *
+dls_fast_answer(dls_producer *self, dls_form form, dls_outcome *outcome,
+                uint64_t *flags)
+{
+    bool answer = form & DLS_FORM_VERSIONED;
+    dls_hot hot = dls_ask_method(hot_of(self, form), answer);
+    *outcome = dls_outcome_of(hot);
+    if (!dls_hot_is_plain(hot, answer, true, true)) {
+        return NULL;
+    }
+    *flags = dls_managed_flags(hot.managed, answer);
     return dls_managed_tensor(hot.managed, answer);
 }
 

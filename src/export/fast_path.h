@@ -117,6 +117,26 @@ int dls_fast_struct_of_tensor(dls_tensor *self, dl_managed_tensor_versioned **ou
  * Producer's source, owned by *outcome.  NULL: it needs a decision, with *outcome. */
 const dl_tensor *dls_fast_look(dls_producer *self, dls_form form, dls_outcome *outcome);
 
+/* --- an answer that is looked at before the consumer asks (K12) ------------ */
+
+/* Is the answer in this form a capsule, which a Producer may keep? */
+static inline bool
+dls_fast_gives_capsule(dls_form form)
+{
+    return (form & DLS_FORM_FAST) && dls_form_protocol(form) == DLS_PROTOCOL_DLPACK;
+}
+
+/* Ask the source of a bare Producer in such a form.  The plain answer, whose capsule
+ * *outcome owns; NULL: it needs a decision, with *outcome. */
+const dl_tensor *dls_fast_answer(dls_producer *self, dls_form form,
+                                 dls_outcome *outcome, uint64_t *flags);
+
+/* As dls_fast_capsule and dls_fast_struct, of that capsule (stolen). */
+PyObject *dls_fast_capsule_given(dls_producer *self, PyObject *const *args,
+                                 PyObject *kwnames, dls_form form, PyObject *given);
+int dls_fast_struct_given(dls_producer *self, dls_form form, PyObject *given,
+                          dl_managed_tensor_versioned **out);
+
 /* The struct of a plain answer in a capsule, for callers that want no capsule: owned by
  * the caller.  NULL with an exception, and hot is still to be dropped. */
 DLS_INLINE dl_managed_tensor_versioned *

@@ -37,12 +37,32 @@ call_begin(dls_kernel_call *call, dls_kernel *data)
     call->item = -1;
 }
 
+/* An answer that was looked at is for this call: a Producer that the function has kept
+ * asks its source anew. */
+DLS_APART static void
+forget_answers(const dls_kernel_call *call)
+{
+    for (Py_ssize_t i = 0; i < call->count; i++) {
+        PyObject *made = call->pairs[i].made;
+        bool is_kept = made != call->pairs[i].own && !dls_is_unshared(made)
+                       && PyObject_TypeCheck(made, call->data->state->producer_type);
+        PyObject *answer = is_kept ? dls_producer_take_answer(dls_producer_data(made))
+                                   : NULL;
+        if (answer != NULL) {
+            dls_drop_foreign(answer);
+        }
+    }
+}
+
 /* What was made is given back; the code of others that runs then leaves a pending
  * exception as it is (T9). */
 static inline void
 call_end(dls_kernel_call *call, bool has_failed)
 {
     PyObject *error = has_failed ? dls_error_take() : NULL;
+    if (call->data->said.is_checked) {
+        forget_answers(call);
+    }
     for (Py_ssize_t i = 0; i < call->count; i++) {
         Py_DECREF(call->pairs[i].own);
         Py_DECREF(call->pairs[i].made);

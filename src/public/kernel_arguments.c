@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exchange/objects.h"
+#include "export/fast_path.h"
 #include "public/functions.h"
 #include "public/producer.h"
 #include "python/errors.h"
@@ -230,6 +231,19 @@ check_memory(const dls_kernel_call *call, PyObject *x, checks of,
     return tell_place(call);
 }
 
+/* As check_memory, of the memory of a Tensor, which is stolen.  NULL: an exception. */
+static int
+check_tensor(const dls_kernel_call *call, PyObject *x, checks of, PyObject *tensor)
+{
+    if (tensor == NULL) {
+        return tell_place(call);
+    }
+    const dls_tensor *data = dls_tensor_data(tensor);
+    int code = check_memory(call, x, of, &data->tensor, data->flags);
+    Py_DECREF(tensor);
+    return code;
+}
+
 /* Does the C table of the type lend a view, which tells dtype and dimensions? */
 static inline bool
 lends_view(const dls_kernel_call *call, const dls_plan *plan, checks of)
@@ -269,20 +283,54 @@ look_at(const dls_kernel_call *call, PyObject *x, dls_plan *plan, checks of)
     else if (host == 0 && copy_options(call, call->data->said.look, &options) == 0) {
         tensor = dls_tensor_with(call->data->state, x, options);
     }
-    if (tensor == NULL) {
-        return tell_place(call);
-    }
-    const dls_tensor *data = dls_tensor_data(tensor);
-    int code = check_memory(call, x, of, &data->tensor, data->flags);
-    Py_DECREF(tensor);
-    return code;
+    return check_tensor(call, x, of, tensor);
 }
 
-/* As look_at, of a Tensor or a capsule that was made for the argument. */
+/* The form in which an argument is asked once, for the look and for the function: the
+ * Producer keeps the answer.  0: it is looked at by itself. */
+static dls_form
+form_of_answer(const dls_kernel_call *call, const dls_plan *plan)
+{
+    const dls_kernel_said *said = &call->data->said;
+    bool bare = said->takes == DLS_TAKES_PRODUCER && said->options == NULL
+                && plan != NULL;
+    dls_form form = bare ? dls_fast_form_of(plan, true) : 0;
+    return dls_fast_gives_capsule(form) ? form : 0;
+}
+
+/* As look_at, of the answer that the new Producer then keeps. */
+DLS_APART static int
+look_at_answer(const dls_kernel_call *call, PyObject *x, PyObject *made, checks of)
+{
+    const dls_kernel *data = call->data;
+    dls_producer *producer = dls_producer_data(made);
+    dls_outcome outcome;
+    uint64_t flags;
+    dls_form form = form_of_answer(call, producer->plan);
+    if (form == 0) {
+        return look_at(call, x, producer->plan, of);
+    }
+    const dl_tensor *tensor = dls_fast_answer(producer, form, &outcome, &flags);
+    if (tensor == NULL) {
+        return check_tensor(call, x, of,
+                            dls_export_tensor(data->state, producer->plan, x,
+                                              data->said.look, &outcome, -1));
+    }
+    if (check_memory(call, x, of, tensor, flags) < 0) {
+        dls_outcome_drop(&outcome);
+        return -1;
+    }
+    return dls_producer_keep_answer(producer, outcome.capsule);
+}
+
+/* As look_at, of what was made for the argument. */
 static int
 look_at_made(const dls_kernel_call *call, PyObject *x, PyObject *made, checks of)
 {
     bool versioned = call->data->said.takes == DLS_TAKES_CAPSULE_1;
+    if (call->data->said.takes == DLS_TAKES_PRODUCER) {
+        return look_at_answer(call, x, made, of);
+    }
     if (call->data->said.takes == DLS_TAKES_TENSOR) {
         const dls_tensor *data = dls_tensor_data(made);
         return check_memory(call, x, of, &data->tensor, data->flags);
@@ -385,15 +433,17 @@ give_array(dls_kernel_call *call, PyObject *x, PyObject *source, PyTypeObject *h
     const dls_kernel_said *said = &call->data->said;
     checks of = {false, NULL};
     first_array(call, source, home);
+    bool stays = as_is && home == call->home && said->takes == DLS_TAKES_PRODUCER
+                 && said->options == NULL;
+    bool late = said->takes == DLS_TAKES_TENSOR
+                || (!stays && form_of_answer(call, plan) != 0);
     if (said->is_checked
         && (find_checks(call, &of) < 0
-            || (said->takes != DLS_TAKES_TENSOR
-                && look_before(call, x, plan, &of) < 0))) {
+            || (!late && look_before(call, x, plan, &of) < 0))) {
         dls_plan_drop(plan);
         return -1;
     }
-    if (as_is && home == call->home && said->takes == DLS_TAKES_PRODUCER
-        && said->options == NULL) {
+    if (stays) {
         dls_plan_drop(plan);
         return add_pair(call, x, Py_NewRef(x));
     }

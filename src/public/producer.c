@@ -173,6 +173,24 @@ dlpack_idle(dls_producer *self, PyObject *const *args, Py_ssize_t n, PyObject *k
                                 : dls_export_producer(self, args, n, kwnames, NULL);
 }
 
+/* With a kept answer (stolen): that is exported, if the consumer would have the source
+ * asked in the same form. */
+static PyObject *
+dlpack_of_answer(dls_producer *self, PyObject *const *args, Py_ssize_t n,
+                 PyObject *kwnames, PyObject *answer)
+{
+    dls_usual usual = dls_request_read_usual(self->state, args, n, kwnames);
+    bool wanted = usual == DLS_WANTS_VERSIONED;
+    dls_form form = wanted || usual == DLS_WANTS_LEGACY ? dls_fast_form(self, wanted)
+                                                        : 0;
+    bool same = ((form ^ dls_fast_form(self, true)) & ~DLS_FORM_WANTED) == 0;
+    if (same && dls_fast_gives_capsule(form)) {
+        return dls_fast_capsule_given(self, args, kwnames, form, answer);
+    }
+    dls_drop_foreign(answer);
+    return dls_producer_dlpack(self, args, n, kwnames);
+}
+
 /* Columns have a fast path, too, and so has copy=True alone, also where the copy of the
  * export before is kept; all else is read in full. */
 DLS_APART static PyObject *
@@ -191,6 +209,10 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     dls_form column = usual == DLS_WANTS_VERSIONED ? dls_fast_column_form(self) : 0;
     if (column != 0) {
         return dls_fast_column(self, args, kwnames, column);
+    }
+    PyObject *answer = dls_producer_take_answer(self);
+    if (answer != NULL) {
+        return dlpack_of_answer(self, args, n, kwnames, answer);
     }
     if (self->kept != NULL) {
         usual = dls_request_read_usual(self->state, args, n, kwnames);

@@ -211,6 +211,18 @@ def test_a_failed_allocation_is_a_memoryerror(step):
     assert results == [True] * (len(results) - 1) + [False]  # no failure is overlooked
 
 
+@pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
+def test_a_kernel_that_looks_gives_the_answer_back(ask):
+    """The answer of an array of a type that was met, which its Producer keeps."""
+    k = dlshim.kernel(lambda x: ask(x).values(), dtypes="float32", returns=None)
+    for _ in range(2):
+        k(P2())
+    results = [failing(n, lambda: k(P2()))[1] is not None for n in numbers()]
+    gc.collect()
+    assert len(results) > 1
+    assert results == [True] * (len(results) - 1) + [False]
+
+
 @pytest.mark.parametrize("version", [None, (1, 0)])
 def test_a_raw_capsule_is_whole_or_taken_never_half(version):
     """The name changes as the last step that can fail."""

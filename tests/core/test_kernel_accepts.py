@@ -9,8 +9,13 @@ import pickle
 import pytest
 
 import dlshim
+from doubles import capsules as caps
 from doubles import columns
-from doubles.producers import P2, P3, TableMixin, c_table, table_capsule
+from doubles.asking import bare, versioned
+from doubles.capsules import READ_ONLY
+from doubles.consumers import ask_like_jax, ask_like_numpy1, ask_like_numpy2
+from doubles.ctable import Table
+from doubles.producers import P1, P2, P3, P1b, TableMixin, c_table, table_capsule
 
 np = pytest.importorskip("numpy", reason="its arrays are the arguments")
 
@@ -185,6 +190,88 @@ def test_bfloat16_and_masks():
         k(x)
     with refused(BufferError, "mask hides"):
         dlshim.kernel(function, dtypes="float64")(np.ma.masked_array([1.0, 2.0], mask=[0, 1]))
+
+
+# ---- what was looked at goes in -----------------------------------------------------------------
+
+CHECKS = pytest.mark.parametrize("said", [{"dtypes": "float32"}, {"writes": 0}], ids=str)
+
+
+def by_table(x):
+    return Table(type(x)).owned(x)
+
+
+def lent(x):
+    return Table(type(x)).borrow(x)
+
+
+@CHECKS
+@pytest.mark.parametrize("make", [P1, P1b, P2])
+@pytest.mark.parametrize("ask", [ask_like_numpy1, ask_like_numpy2, ask_like_jax, by_table, lent])
+def test_the_array_is_asked_once(make, ask, said, hand_on):
+    """By a consumer that takes what the look has got."""
+    k = dlshim.kernel(ask, **said, returns=None)
+    x = make()
+    for _ in range(2):
+        k(make())  # the type is met
+    for count in range(1, 4):
+        assert k(x).values() == x.values()
+        anew = ask is lent
+        assert len(x.calls) == (count if hand_on and not anew else 2 * count)
+
+
+@CHECKS
+@pytest.mark.parametrize("ask", [versioned, bare, by_table, lent, np.asarray])
+def test_what_the_function_keeps_asks_anew(said, ask):
+    """A Producer that stays, alone or in a list, shows what its source has become."""
+    kept: list = []
+    k = dlshim.kernel(lambda *given: kept.extend(given), **said)
+    x = P2()
+    for _ in range(2):
+        k(x)
+    k([x, x])
+    x.shape, x.strides = (2,), (1,)
+    for producer in (*kept[:2], *kept[2]):
+        given = ask(producer)
+        assert (given.tolist() if ask is np.asarray else given.values()) == x.values()
+
+
+def test_what_nobody_takes_is_given_back():
+    """Also where an argument is refused."""
+    k = dlshim.kernel(function, dtypes="float32")
+    for _ in range(3):
+        k(P2(), [P2()], k=P1())
+        with refused(TypeError, "has dtype int16, not float32"):
+            k(P2(), P2(dtype="int16"))
+
+
+def test_who_asks_otherwise_is_served():
+    """A copy, one export after the other, and positional arguments."""
+    calls = (
+        lambda p: ask_like_numpy2(p, copy=True),
+        lambda p: [ask_like_numpy2(p), bare(p), by_table(p), lent(p)][-1],
+        lambda p: [lent(p), by_table(p), bare(p), versioned(p)][-1],
+        lambda p: caps.take(p.__dlpack__(None, max_version=(1, 1))),
+    )
+    x = P2()
+    for call in calls:
+        k = dlshim.kernel(call, dtypes="float32", returns=None)
+        for _ in range(3):
+            assert k(x).values() == x.values()
+
+
+def test_an_answer_that_needs_a_decision_is_looked_at():
+    """Elsewhere, reversed, empty, read-only, and an error of its own."""
+    k = dlshim.kernel(versioned, dtypes="float32", returns=None)
+    for _ in range(2):
+        k(P2())
+    assert k(P2(shape=(3,), strides=(-1,), start=2)).values() == [2, 1, 0]
+    assert k(P2(shape=(0,))).values() == []
+    assert k(P3(readonly=True)).flags == READ_ONLY
+    with refused(TypeError, "has dtype int16"):
+        dlshim.kernel(function, dtypes="float32")(P2(device=(12, 0), dtype="int16"))
+    for _ in range(2):
+        k(P2())
 
 
 # ---- an address (takes="tensor") ---------------------------------------------------------------
