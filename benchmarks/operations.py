@@ -184,6 +184,17 @@ def below(x: Any, *, asks: bool) -> Any:
     return made
 
 
+def mixed(x: Any, away: Any) -> Any:
+    """The same object as one of a class of its own, which also has objects on a device."""
+    import dlshim
+
+    tells = {"__dlpack_device__": lambda self: self.inner.__dlpack_device__()}
+    kind = type("Mixed", (PyLegacy,), tells)
+    dlshim.from_dlpack(kind(x))
+    dlshim.from_dlpack(kind(away), stream=-1)
+    return kind(x)
+
+
 def strangers(x: Any, count: int) -> Iterator[Any]:
     """Objects around this one, each of a class of its own that nobody has met."""
     return iter([type("Stranger", (PyLegacy,), {})(x) for _ in range(count)])
@@ -218,6 +229,7 @@ PRODUCERS = {
     "instance": "Instance(floor.Modern())",
     "standard class": "Standard(np.arange(64, dtype='f4').reshape(8, 8))",
     "pyarrow": "pa.array(np.arange(64, dtype='f4'))",
+    "host beside CUDA": "mixed(floor.Legacy(), floor.LegacyDevice(2, 2))",
     "modern CUDA": "floor.ModernDevice(2, 2)",
     "legacy CUDA": "floor.LegacyDevice(2, 2)",
     "proxy": "Proxy(floor.Modern())",
@@ -338,6 +350,14 @@ OFF_HOST = (
             "direct": "x.__dlpack__(stream=-1, max_version=version)",
             "dlshim": "dlshim.from_dlpack(x, stream=-1)",
         },
+    ),
+    (
+        *("host beside CUDA", "to a capsule"),
+        {"direct": "x.__dlpack__()", "dlshim": "dlshim.upgrade(x).__dlpack__(max_version=version)"},
+    ),
+    (
+        *("host beside CUDA", "to from_dlpack"),
+        {"direct": "x.__dlpack__()", "dlshim": "dlshim.from_dlpack(x)"},
     ),
     (
         *("modern CUDA", "its device"),
@@ -876,7 +896,7 @@ class Namespace(dict):
 
     def __init__(self) -> None:
         classes = (PyLegacy, Instance, Standard, Proxy, Nothing)
-        functions = (held, met, decorated, below, offering, subclass, refused, strangers)
+        functions = (held, met, decorated, below, offering, subclass, refused, strangers, mixed)
         super().__init__({each.__name__: each for each in (*classes, *functions)})
         self.update(version=(1, 3), _repeat=_repeat)
 

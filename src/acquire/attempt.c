@@ -480,7 +480,7 @@ static dls_attempt
 attempt_interface(dls_exchange *x, dls_protocol protocol)
 {
     dls_producer_stream p;
-    dls_plan_leave_host(x->plan, false);
+    dls_plan_leave_host(x->plan);
     dls_attempt got = attempt_described(x, protocol, &p);
     if (got != DLS_ATTEMPT_GOT) {
         return got;
@@ -505,7 +505,7 @@ sync_column(dls_exchange *x, dls_producer_stream p)
         && !x->request.want.has_assumed) {
         return DLS_ATTEMPT_GOT;
     }
-    dls_plan_leave_host(x->plan, true);
+    dls_plan_leave_host(x->plan);
     x->synced = true;
     return dls_attempt_sync(x, DLS_PRODUCER_OLD, p); /* mutant: event of a column */
 }

@@ -59,8 +59,7 @@ is_fast(const dls_plan *plan, dls_protocol protocol, unsigned mask, bool version
                        | DLS_LIB_BUFFER_FIRST | (versioned ? 0 : DLS_LIB_IMMUTABLE)
                        | (protocol == DLS_PROTOCOL_DLPACK ? DLS_LIB_LAZY_BITS : 0);
     return protocol <= DLS_PROTOCOL_DLPACK && (mask & ~DLS_ASK_VERSION) == 0
-           && !dls_plan_learned(plan).off_host && !dls_plan_has(plan, decides)
-           && !plan->is_decorated;
+           && !dls_plan_has(plan, decides) && !plan->is_decorated;
 }
 
 /* The attempt succeeded on the host: learn its form, which is then the first to be
@@ -84,9 +83,11 @@ learn(dls_exchange *x, dls_protocol protocol, unsigned mask)
     unsigned bits = mask | (after_refusal || by_chance ? 0 : DLS_FORM_KNOWN)
                     | (x->request.want.versioned ? DLS_FORM_WANTED : 0)
                     | (versioned ? DLS_FORM_VERSIONED : 0);
+    bool off_host = dls_plan_learned(x->plan).off_host;
     if (is_fast(x->plan, protocol, mask, versioned)) {
-        bits |= DLS_FORM_FAST | (x->plan->method != NULL ? DLS_FORM_DIRECT : 0)
-                | (device_is_asked(x->plan) ? DLS_FORM_ASKS_DEVICE : 0);
+        bits |= (off_host ? DLS_FORM_FAST_ON_HOST : DLS_FORM_FAST)
+                | (x->plan->method != NULL ? DLS_FORM_DIRECT : 0)
+                | (!off_host && device_is_asked(x->plan) ? DLS_FORM_ASKS_DEVICE : 0);
     }
     dls_plan_learn_form(x->plan, dls_form_of(protocol, bits));
 }
@@ -149,7 +150,7 @@ try_on_host(dls_exchange *x, dls_protocol protocol)
         || dls_device_is_host(x->acquired.tensor.device.device_type)) {
         return got;
     }
-    dls_plan_leave_host(x->plan, true);
+    dls_plan_leave_host(x->plan);
     x->synced = true;
     return dls_attempt_sync_unasked(x);
 }
@@ -352,7 +353,7 @@ negotiate_off_host(dls_exchange *x, dl_device device)
     if (meet_replaced_table(x) < 0) {
         return -1;
     }
-    dls_plan_leave_host(x->plan, true);
+    dls_plan_leave_host(x->plan);
     return x->request.want.has_device ? negotiate_to_wanted(x, device)
                                       : negotiate(x, &device);
 }
@@ -431,9 +432,11 @@ check_device(dls_exchange *x, const dl_device *said)
     return is_pinned(pinned) ? sync_pinned(x, pinned) : 0;
 }
 
-/* Acquire from the beginning, as if nothing were learned. */
+static int after_learned(dls_exchange *x, dls_form form, dls_attempt got);
+
+/* Acquire: in this form, or from the beginning (0), as if nothing were learned. */
 static int
-acquire_anew(dls_exchange *x, dls_learned learned)
+acquire_by(dls_exchange *x, dls_learned learned, dls_form form)
 {
     dl_device device;
     int known = device_before_export(x, learned, &device);
@@ -443,10 +446,19 @@ acquire_anew(dls_exchange *x, dls_learned learned)
     if (known > 0 && !dls_device_is_host(device.device_type)) {
         return negotiate_off_host(x, device);
     }
-    if ((known == 0 && check_stream_object(x) < 0) || negotiate_on_host(x) < 0) {
+    if (known == 0 && check_stream_object(x) < 0) {
         return -1;
     }
-    return check_device(x, known > 0 ? &device : NULL);
+    /* Of a type that was seen off the host, only an object that says where it lies is
+     * known to answer in the form that was learned on the host. */
+    if (form == 0 || (known == 0 && learned.off_host)) {
+        return negotiate_on_host(x) < 0 ? -1
+                                        : check_device(x, known > 0 ? &device : NULL);
+    }
+    dls_attempt got = dls_attempt_on_host(x, dls_form_protocol(form),
+                                          form & DLS_FORM_KEYWORDS);
+    return got == DLS_ATTEMPT_GOT && known > 0 ? check_device(x, &device)
+                                               : after_learned(x, form, got);
 }
 
 /* --- acquire -------------------------------------------------------------- */
@@ -513,7 +525,7 @@ after_learned(dls_exchange *x, dls_form form, dls_attempt got)
         x->tried_error = dls_error_take();
         x->learned_failed = true;
     }
-    return acquire_anew(x, dls_plan_learned(x->plan)); /* the call may have taught */
+    return acquire_by(x, dls_plan_learned(x->plan), 0); /* the call may have taught */
 }
 
 /* Read the buffer before anything else is asked (dls_plan_reads_buffer_first).  A
@@ -559,22 +571,8 @@ dls_acquire(dls_exchange *x)
     }
     const dls_learned learned = dls_plan_learned(x->plan);
     const dls_form form = learned.forms[request->want.versioned];
-    if (!(form & DLS_FORM_KNOWN) || !learned.met || learned.off_host
-        || request->want.has_assumed) {
-        return acquire_anew(x, learned);
-    }
-    dl_device device;
-    int known = device_before_export(x, learned, &device);
-    if (known < 0 || (known > 0 && !dls_device_is_host(device.device_type))) {
-        return known < 0 ? -1 : negotiate_off_host(x, device);
-    }
-    if (known == 0 && check_stream_object(x) < 0) {
-        return -1;
-    }
-    dls_attempt got = dls_attempt_on_host(x, dls_form_protocol(form),
-                                          form & DLS_FORM_KEYWORDS);
-    return got == DLS_ATTEMPT_GOT && known > 0 ? check_device(x, &device)
-                                               : after_learned(x, form, got);
+    bool serves = (form & DLS_FORM_KNOWN) && learned.met && !request->want.has_assumed;
+    return acquire_by(x, learned, serves ? form : 0);
 }
 
 int

@@ -188,7 +188,7 @@ answer_of(dls_state *state, PyObject *self, dls_plan *plan)
         dls_plan_learn_form(plan, 0);
     }
     else if (device != NULL) {
-        dls_plan_leave_host(plan, true);
+        dls_plan_leave_host(plan);
     }
     dls_plan_drop(plan);
     return device;

@@ -68,22 +68,45 @@ kind_of(PyObject *object)
 
 /* --- export: an owned struct ---------------------------------------------- */
 
-/* By the full exchange, unless the Producer has kept an answer. */
+/* In this form, which is FAST. */
+static int
+export_fast(dls_producer *self, dls_form form, dl_managed_tensor_versioned **out)
+{
+    return dls_form_protocol(form) == DLS_PROTOCOL_TABLE
+               ? dls_fast_struct_of_table(self, out)
+               : dls_fast_struct(self, form, out);
+}
+
+/* By the full exchange, unless the Producer has kept an answer, or its source shows
+ * that it lies on the host. */
+static int
+export_of_producer(dls_producer *self, dl_managed_tensor_versioned **out)
+{
+    dls_form form = dls_fast_form(self, true);
+    PyObject *answer = dls_producer_take_answer(self);
+    if (answer != NULL && dls_fast_gives_capsule(form)) {
+        return dls_fast_struct_given(self, form, answer, out);
+    }
+    if (answer != NULL) {
+        dls_drop_foreign(answer);
+    }
+    int shown = dls_fast_is_bare(self)
+                    ? dls_fast_form_shown(self->plan, self->source, true, &form)
+                    : 0;
+    if (shown != 0) {
+        return shown > 0 ? export_fast(self, form, out) : -1;
+    }
+    *out = dls_export_producer_struct(self, true, NULL);
+    return *out != NULL ? 0 : -1;
+}
+
 static int
 export_in_full(PyObject *object, object_kind kind, dl_managed_tensor_versioned **out)
 {
-    dls_producer *self = kind == PRODUCER ? dls_producer_data(object) : NULL;
-    PyObject *answer = self != NULL ? dls_producer_take_answer(self) : NULL;
-    if (answer != NULL) {
-        dls_form form = dls_fast_form(self, true);
-        if (dls_fast_gives_capsule(form)) {
-            return dls_fast_struct_given(self, form, answer, out);
-        }
-        dls_drop_foreign(answer);
+    if (kind == PRODUCER) {
+        return export_of_producer(dls_producer_data(object), out);
     }
-    *out = kind == PRODUCER
-               ? dls_export_producer_struct(dls_producer_data(object), true, NULL)
-               : dls_export_tensor_struct(dls_tensor_data(object), true);
+    *out = dls_export_tensor_struct(dls_tensor_data(object), true);
     return *out != NULL ? 0 : -1;
 }
 

@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "exchange/objects.h"
 #include "request/options.h"
+#include "types/offers.h"
 
 /* Does this Producer have nothing of its own that an export has to look at? */
 static inline bool
@@ -28,6 +29,21 @@ dls_fast_form(const dls_producer *self, bool wanted)
     return Py_TYPE(self->source) == self->plan->type
                ? dls_fast_form_of(self->plan, wanted)
                : 0;
+}
+
+/* The form for an object, also of a type that was seen off the host, if the object
+ * shows by an attribute that it lies on the host (N5).  1 = *form is FAST, 0, or -1
+ * with the exception of the attribute. */
+static inline int
+dls_fast_form_shown(const dls_plan *plan, PyObject *source, bool wanted, dls_form *form)
+{
+    *form = Py_TYPE(source) == plan->type ? dls_fast_form_of(plan, wanted) : 0;
+    if ((*form & (DLS_FORM_FAST | DLS_FORM_FAST_ON_HOST)) != DLS_FORM_FAST_ON_HOST) {
+        return (*form & DLS_FORM_FAST) != 0;
+    }
+    int host = dls_host_is_known(plan, source);
+    *form |= host > 0 ? DLS_FORM_FAST : 0;
+    return host;
 }
 
 /* May a consumer that asked for the device, and now asks so, be known not to take

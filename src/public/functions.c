@@ -344,13 +344,16 @@ asks_itself(const dls_plan *plan)
 PyObject *
 dls_tensor_plainly(dls_state *state, dls_plan *plan, PyObject *obj)
 {
-    dls_form form = dls_fast_form_of(plan, true);
-    if (form & DLS_FORM_FAST) {
+    dls_form form;
+    PyObject *tensor = NULL;
+    int fast = dls_fast_form_shown(plan, obj, true, &form);
+    if (fast > 0) {
         return dls_fast_tensor(state, plan, obj, form);
     }
-    PyObject *tensor = asks_itself(plan)
-                           ? dls_export_tensor(state, plan, obj, NULL, NULL, -1)
-                           : dls_tensor_with(state, obj, NULL);
+    if (fast == 0) {
+        tensor = asks_itself(plan) ? dls_export_tensor(state, plan, obj, NULL, NULL, -1)
+                                   : dls_tensor_with(state, obj, NULL);
+    }
     dls_plan_drop(plan);
     return tensor;
 }
@@ -430,13 +433,13 @@ dls_capsule_plainly(dls_state *state, dls_plan *plan, PyObject *obj, bool versio
 {
     PyObject *capsule = NULL;
     dls_outcome outcome = {.kind = DLS_NOT_LEARNED};
-    dls_form form = dls_fast_form_of(plan, versioned);
-    bool fast = form & DLS_FORM_FAST;
-    if (fast) {
+    dls_form form;
+    int fast = dls_fast_form_shown(plan, obj, versioned, &form);
+    if (fast > 0) {
         capsule = dls_fast_capsule_hidden(state, plan, obj, form, &outcome);
     }
     dls_plan_drop(plan);
-    if (capsule != NULL || (fast && outcome.kind == DLS_NOT_LEARNED)) {
+    if (capsule != NULL || (fast != 0 && outcome.kind == DLS_NOT_LEARNED)) {
         return capsule;
     }
     dls_request request;

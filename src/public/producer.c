@@ -217,8 +217,17 @@ dlpack_in_full(dls_producer *self, PyObject *const *args, Py_ssize_t n,
     if (self->kept != NULL) {
         usual = dls_request_read_usual(self->state, args, n, kwnames);
     }
+    dls_form form = 0;
+    bool plain = self->kept == NULL
+                 && (usual == DLS_WANTS_LEGACY || usual == DLS_WANTS_VERSIONED);
+    int shown = plain ? dls_fast_form_shown(self->plan, self->source,
+                                            usual == DLS_WANTS_VERSIONED, &form)
+                      : 0;
+    if (shown != 0) {
+        return shown > 0 ? dls_fast_capsule(self, args, kwnames, form) : NULL;
+    }
     bool copies = usual == DLS_WANTS_LEGACY_COPY || usual == DLS_WANTS_VERSIONED_COPY;
-    dls_form form = copies ? dls_fast_form(self, usual == DLS_WANTS_VERSIONED_COPY) : 0;
+    form = copies ? dls_fast_form(self, usual == DLS_WANTS_VERSIONED_COPY) : 0;
     return form & DLS_FORM_FAST ? dls_fast_capsule_copy(self, args, kwnames, form)
                                 : dls_export_producer(self, args, n, kwnames, NULL);
 }

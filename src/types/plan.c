@@ -107,16 +107,17 @@ dls_plan_learn_no_minus_one(dls_plan *plan)
 }
 
 void
-dls_plan_leave_host(dls_plan *plan, bool forget_forms)
+dls_plan_leave_host(dls_plan *plan)
 {
     dls_learned learned, before;
     do {
         learned = before = dls_plan_learned(plan);
         learned.off_host = true;
         for (int i = 0; i < 2; i++) {
-            unsigned lost = DLS_FORM_FAST | DLS_FORM_ASKS_DEVICE
-                            | (forget_forms ? DLS_FORM_KNOWN : 0);
-            learned.forms[i] &= (dls_form)~lost;
+            dls_form form = learned.forms[i];
+            form |= form & DLS_FORM_FAST ? DLS_FORM_FAST_ON_HOST : 0;
+            form &= (dls_form) ~(DLS_FORM_FAST | DLS_FORM_ASKS_DEVICE);
+            learned.forms[i] = form;
         }
     } while (!write_learned(plan, before, learned));
 }

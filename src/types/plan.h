@@ -78,7 +78,10 @@ typedef uint16_t dls_form;
 #define DLS_FORM_FAST 128u        /* the fast path may use it: TABLE or DLPACK ... */
 #define DLS_FORM_DIRECT 256u      /* ... the plan's method is called */
 #define DLS_FORM_ASKS_DEVICE 512u /* ... the device is asked by a method looked up */
-#define DLS_FORM_PROTOCOL 10      /* the first bit of the protocol */
+#define DLS_FORM_PROTOCOL 10      /* the first bit of the protocol, which has four */
+/* As FAST, of a type that was also seen off the host: for an object that shows that it
+ * lies on the host. */
+#define DLS_FORM_FAST_ON_HOST 16384u
 
 static inline dls_form
 dls_form_of(dls_protocol protocol, unsigned bits)
@@ -89,7 +92,7 @@ dls_form_of(dls_protocol protocol, unsigned bits)
 static inline dls_protocol
 dls_form_protocol(dls_form form)
 {
-    return (dls_protocol)(form >> DLS_FORM_PROTOCOL);
+    return (dls_protocol)(form >> DLS_FORM_PROTOCOL & 15u);
 }
 
 /* The facts learned from asking a type.  They are one word: dls_plan.learned. */
@@ -305,10 +308,10 @@ void dls_plan_learn_form(dls_plan *plan, dls_form form);
 void dls_plan_learn_keywords(dls_plan *plan, unsigned taken, int refused);
 /* Learn that stream -1 was refused, and None was not. */
 void dls_plan_learn_no_minus_one(dls_plan *plan);
-/* An object of the type lies off the host: the device is asked from now on, and the
- * fast path is closed (N5).  forget_forms false: the learned forms stay, because an
- * interface was read and no call was made. */
-void dls_plan_leave_host(dls_plan *plan, bool forget_forms);
+/* An object of the type lies off the host: the device is asked from now on (N5).  The
+ * learned forms stay for objects that lie on the host; the fast path may use them only
+ * for those that show it. */
+void dls_plan_leave_host(dls_plan *plan);
 
 /* A plan of `type` that says nothing yet, with a count of 1; NULL with MemoryError. */
 dls_plan *dls_plan_begin(const dls_state *state, PyTypeObject *type);

@@ -11,6 +11,7 @@ import pytest
 
 import dlshim
 import sampling
+from dlshim import _core
 from doubles import capsules as caps
 from doubles import consumers, sycl
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
@@ -155,6 +156,40 @@ def test_N5_a_type_learned_on_the_host_that_turns_up_on_a_device():
     assert other.keywords[0]["stream"] == 1
     with versioned(dlshim.upgrade(host)) as imported:  # and the host still works
         assert imported.values() == host.values()
+
+
+@pytest.mark.parametrize("cls", [P1, P1b, P2])
+@BOTH
+def test_N5_one_object_on_a_device_does_not_slow_those_on_the_host(cls, ask):
+    """They are asked for the device, and then once, in the form that was learned before."""
+    cls = fresh(cls)
+    away = cls(device=(12, 0))
+    for met in (cls(), away, cls(), away):
+        ask(dlshim.upgrade(met)).release()
+    for _ in range(2):
+        x = cls()
+        with ask(dlshim.upgrade(x)) as imported:
+            assert imported.values() == x.values()
+        assert (len(x.calls), x.device_calls) == (1, 1)
+    with ask(dlshim.upgrade(away)) as imported:
+        assert imported.view.device == (12, 0)
+
+
+@pytest.mark.once
+def test_N5_a_label_does_not_slow_arrays_that_show_where_they_lie():
+    """torch has such an attribute, so the fast path serves host memory after a label as before."""
+    torch = pytest.importorskip("torch", reason="its tensors show where they lie")
+    x = torch.ones(3)
+    for _ in range(2):
+        versioned(dlshim.upgrade(x)).release()
+    dlshim.from_dlpack(x, assume_device=(2, 0), stream=-1)
+    assert _core._plan(x)["off_host"]
+    for ask in ASKINGS.values():
+        with ask(dlshim.upgrade(x)) as imported:
+            assert imported.values() == [1, 1, 1] and imported.view.device == (1, 0)
+    assert dlshim.from_dlpack(x).data_ptr() == x.data_ptr()
+    with pytest.raises(BufferError, match="grad"):
+        dlshim.from_dlpack(torch.ones(3, requires_grad=True))
 
 
 def test_N5_the_device_is_asked_once_when_a_consumer_wants_it():
