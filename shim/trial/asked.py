@@ -7,13 +7,13 @@ import atexit
 import base64
 import os
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..locks import changing
 from ..report import Outcome, Report, Verdict
 from . import remake, ways
-from .expressions import call_of
+from .expressions import call_of, line_of
 from .parent import Child
 
 if TYPE_CHECKING:
@@ -272,3 +272,21 @@ def of_expression(expression: str, consumer: str, *, export: bool, first: str = 
 
 class Unseen(Exception):
     """The object cannot be inspected."""
+
+
+def of_cures(cures: Sequence[str], expression: str, consumer: str | None) -> dict[str, Outcome]:
+    """Return what came of the cures of an error, by their text; those that can be tried.
+
+    consumer: the function that failed, or None.  ValueError: it cannot be used; Unmade: the
+    expression cannot be evaluated.
+    """
+    child = Child()
+    try:
+        call = function_of(child, consumer)[1] if consumer is not None else ""
+        found = {}
+        for cure in cures:
+            if line := line_of(cure, call):
+                found[cure] = Trial(child, {"expression": expression}, call or "x").attempt(line)
+        return found
+    finally:
+        child.close()

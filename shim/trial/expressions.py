@@ -90,6 +90,23 @@ class _Put(ast.NodeTransformer):
         return node
 
 
+def line_of(cure: str, call: str) -> str:
+    """Return a cure as the line that a user types; "": it cannot be tried.
+
+    ``consumer(...)`` in it is the call of x; without one ("") only a cure that needs none is tried.
+    """
+    try:
+        body = ast.parse(cure.strip(), mode="eval").body
+    except SyntaxError:
+        return ""
+    names = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
+    if "consumer" not in names:
+        return ast.unparse(body) if "x" in names else ""
+    if not call or not isinstance(body, ast.Call) or ast.unparse(body.func) != "consumer":
+        return ""
+    return put(call, ast.unparse(body.args[0])) if len(body.args) == 1 > len(body.keywords) else ""
+
+
 def put(call: str, given: str) -> str:
     """Return a call with another expression in the place of x."""
     return ast.unparse(_Put(given).visit(ast.parse(call, mode="eval")))

@@ -15,6 +15,7 @@ from project.tree import ROOT, SRC, read_toml, without_comments
 
 from dlshim.cli import explain
 from dlshim.cli.messages import MESSAGES, SUBJECTS, Message
+from dlshim.trial.expressions import line_of
 from interop.test_messages import positions
 
 SAMPLES = read_toml(ROOT / "tests" / "interop" / "messages.toml")
@@ -235,3 +236,61 @@ def test_no_array_library_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+# ---- cures that are tried -----------------------------------------------------------------------
+
+NEGATIVE = "BufferError: it has negative strides, and this consumer may not support them"
+REVERSED = "memoryview(bytearray(range(3)))[::-1]"
+
+
+@pytest.mark.parametrize(
+    ("cure", "call", "line"),
+    [
+        (
+            "consumer(dlshim.upgrade(x, copy=True))  # bits",
+            "f(x)",
+            "f(dlshim.upgrade(x, copy=True))",
+        ),
+        ("consumer(x.cells())", "f(x, axis=1)", "f(x.cells(), axis=1)"),
+        ("x.detach()", "", "x.detach()"),
+        ("consumer(x)", "", ""),
+        ("f(consumer, x)", "f(x)", ""),
+        ("consumer(x, copy=True)", "f(x)", ""),
+        ("import ml_dtypes", "f(x)", ""),
+        ("numpy.ones(3)", "f(x)", ""),
+    ],
+)
+def test_a_cure_is_typed_with_the_function_that_failed(cure: str, call: str, line: str) -> None:
+    assert line_of(cure, call) == line
+
+
+def test_cures_are_tried_on_the_expression() -> None:
+    done = command("explain", NEGATIVE, "--with", REVERSED, "--to", "builtins.memoryview(x)")
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    at = lines.index("✗ builtins.memoryview(dlshim.upgrade(x, order='C'))")
+    assert lines[at + 1].startswith("refused: TypeError: memoryview: a bytes-like object")
+    told = command("explain", "--json", NEGATIVE, "--with", REVERSED, "--to", "dlshim.from_dlpack")
+    first, *_ = json.loads(told.stdout)
+    assert first["tried"]['consumer(dlshim.upgrade(x, order="C"))'] == "works"
+    untold = command("explain", NEGATIVE, "--with", REVERSED)
+    assert "✓" not in untold.stdout and "--to FUNCTION tries the lines" in untold.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--to", "torch"), "the expression that --with gives"),
+        (("--with", "no_such_module.x", "--to", "builtins.len"), "EXPR cannot be evaluated"),
+        (("--with", "bytes(3)", "--to", "no_such_module.f"), "no_such_module"),
+    ],
+)
+def test_what_cannot_be_tried_is_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
+    done = command("explain", NEGATIVE, *arguments)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_of_an_unknown_message_nothing_is_tried() -> None:
+    done = command("explain", "--json", "gibberish", "--with", "no_such_module.x")
+    assert (done.returncode, done.stdout) == (1, "[]\n")
