@@ -310,6 +310,17 @@ is_text(counted text, const char *wanted)
     return (size_t)text.length == length && memcmp(text.at, wanted, length) == 0;
 }
 
+/* Is it an extension type of two bytes whose name says what they are?  Arrow itself has
+ * no bfloat16, so libraries name it ("lance.bfloat16"). */
+static bool
+is_bfloat16(counted name, int64_t bytes)
+{
+    static const char suffix[] = ".bfloat16";
+    int64_t length = (int64_t)sizeof(suffix) - 1;
+    return bytes == 2 && name.at != NULL && name.length > length
+           && memcmp(name.at + name.length - length, suffix, (size_t)length) == 0;
+}
+
 /* The name of the extension type and its parameters; name.at NULL: it is none.  The
  * metadata have no total length, so only negative ones can be seen. */
 static int
@@ -413,6 +424,11 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
         column->takes_zero = false;
         column->dtype = (dl_dtype){dl_kDLBool, 8, 1};
         column->itemsize = column->width = 1;
+        return 0;
+    }
+    if (is_bfloat16(name, bytes) && !column->reading->request->want.has_dtype) {
+        column->dtype = (dl_dtype){dl_kDLBfloat, 16, 1};
+        column->itemsize = column->width = bytes;
         return 0;
     }
     if (bytes >= 0) {

@@ -193,6 +193,25 @@ def test_C5_other_extension_types_are_their_storage():
     assert values(made.column(1, 2, said=said)[0]) == [1, 2]
 
 
+def test_C5_two_bytes_whose_type_is_called_bfloat16_are_such_elements():
+    """As lance has them; the name of any other type, or another width, says nothing."""
+
+    def column(name, width):
+        said = made.metadata({"ARROW:extension:name": name})
+        count = Count()
+        type_ = schema(count, f"w:{width}", said=said)
+        return of(count, type_, array(count, 2, b"\x80\x3f\x00\x40\x00\x40"[: 2 * width]))
+
+    t = dlshim.from_dlpack(column("lance.bfloat16", 2))
+    assert (t.dtype.name, t.shape) == ("bfloat16", (2,))
+    assert values(t, reinterpret="uint16") == [0x3F80, 0x4000]
+    other = dlshim.from_dlpack(column("lance.bfloat16", 2), reinterpret="uint16")
+    assert (other.dtype.name, values(other)) == ("uint16", [0x3F80, 0x4000])
+    for name, width in (("lance.bfloat16", 1), (".bfloat16", 2), ("x.bfloat16s", 2)):
+        t = dlshim.from_dlpack(column(name, width))
+        assert (t.dtype.name, t.shape) == ("uint8", (2, width))
+
+
 # ---- what is refused ---------------------------------------------------------------------------
 
 REFUSED = {
