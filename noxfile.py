@@ -475,12 +475,16 @@ def stubtest(s: nox.Session) -> None:
 
 @session("docs", tags=[*CI, "dev"], requires=WHEEL)
 def docs(s: nox.Session) -> None:
-    """The manual builds without a warning; `-- look`: nothing on its pages or on that of `matrix`
-    is cut off in Chromium (needs Debian's chromium and chromium-driver)."""
+    """The manual builds without a warning, and its part for users is short.
+
+    `-- look`: nothing on its pages or on that of `matrix` is cut off in Chromium (needs Debian's
+    chromium and chromium-driver).
+    """
     look = s.posargs == ["look"]
     install(s, "-r", "docs/requirements.txt", *(["selenium"] if look else []),
             extra="demo" if look else "")  # fmt: skip
     s.run("python", "-m", "sphinx", "-W", "--keep-going", "docs", "docs/_build/html")
+    s.run("python", "tools/words.py", "docs/_build/html")
     if look:
         s.run("python", "tools/look.py")
 

@@ -91,7 +91,7 @@ COUNTED = (
         "S14",
     ),
     Counted(
-        "a wait that nobody asked for: of Paddle before 3.3, for consumers that pass -1 (mpi4py)",
+        "the wait of Paddle before 3.3 for consumers that pass -1 as the stream (mpi4py)",
         "its documentation says that -1 synchronises nothing, and its code makes the host wait for "
         "every number. dlshim passes None instead; a consumer that passes -1 leaves the wait to "
         "its caller",
@@ -99,8 +99,8 @@ COUNTED = (
         "S10",
     ),
     Counted(
-        "what nanoarrow's `c_buffer` takes as a buffer only: booleans, and arrays that have not "
-        "exactly one dimension",
+        "booleans, scalars and arrays of two dimensions or more for nanoarrow's `c_buffer`, which "
+        "takes them by the buffer protocol alone",
         "it takes an array's buffer before DLPack, and a Producer has none",
         "`dlshim.from_dlpack(x)`",
         "",

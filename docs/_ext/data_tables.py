@@ -488,14 +488,16 @@ class Messages(SphinxDirective):
     """The rows of a subject of shim/cli/messages, with examples of tests/interop."""
 
     required_arguments = 1
-    longest = 150
+    longest = 110
 
     def run(self) -> list[nodes.Node]:
         file = ROOT / "tests" / "interop" / "messages.toml"
         texts: dict[str, list[str]] = {}
         for example in read_rows(file, "message"):
             text = " ".join(re.sub(r"\x1b\[[\d;]*m", "", example["text"]).split())
-            cut = text if len(text) <= self.longest else f"{text[: self.longest]} ..."
+            # At the end of a word.
+            short = text[: self.longest].rpartition(" ")[0] or text[: self.longest]
+            cut = text if len(text) <= self.longest else f"{short} ..."
             texts.setdefault(example["row"], []).append(cut)
         read = {row["key"]: row["see"] for row in read_rows(file, "row")}
         subject = self.arguments[0]

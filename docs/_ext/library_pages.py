@@ -296,12 +296,15 @@ class Need(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         facts = Facts(Path(self.env.srcdir))
-        rows = [("from", "not needed into", "needed into")]
+        rows = [("from", "all pass into", "some need it into")]
         for library in LIBRARIES:
             if facts.releases(library):
                 rows.append(self.row(facts, library))
         rows = [row for row in rows if row[1:] != ("—", "—")]
-        return self.parse_text_to_nodes("\n".join(list_table(rows, (20, 30, 50))))
+        made = self.parse_text_to_nodes("\n".join(list_table(rows, (20, 30, 50))))
+        for node in made:  # tools/words.py counts it apart
+            node["classes"].append("recorded")
+        return made
 
     @staticmethod
     def row(facts: Facts, library: Library) -> tuple[str, str, str]:

@@ -75,7 +75,7 @@ def keeps_memory(take, replace):
 @pytest.mark.skipif(not hasattr(torch.Tensor, "untyped_storage"), reason="torch 2.0 and newer")
 @pytest.mark.parametrize("replace", REPLACE.values(), ids=REPLACE)
 def test_what_an_export_keeps_of_a_tensor_that_gets_other_memory(replace):
-    """docs/pairs.rst and docs/c-interface.rst say it, of torch alone and of the cure."""
+    """docs/recipes.rst and docs/c-interface.rst say it, of torch alone and of the cure."""
     detached = {
         "legacy": lambda x: dlshim.upgrade(x, detach=True).__dlpack__(),
         "versioned": lambda x: dlshim.upgrade(x, detach=True).__dlpack__(max_version=(1, 0)),
