@@ -58,11 +58,29 @@ def session(name: str, version: str = MAIN, why: str = "", **options):
     """As nox.session, on an interpreter that is here; `why` takes the place of a docstring."""
 
     def register(run):
-        run.__doc__ = why or run.__doc__
+        # `nox -l` shows the first line of it: all of it is put on one.
+        run.__doc__ = " ".join((why or run.__doc__).split())
         options["download_python"] = "never"
         return nox.session(run, name=name, python=interpreter(version), **options)
 
     return register
+
+
+# ---- what fails soonest, first: `nox -t dev` keeps this order ------------------------------
+
+
+@session("lint", tags=[*CI, "dev"])
+def lint(s: nox.Session) -> None:
+    """ruff; clang-format; every C warning an error, with the headers of every interpreter; gcc's
+    analyser."""
+    s.install("ruff==0.17.5", "clang-format==23.1.5")
+    s.run("ruff", "check", ".")
+    # Another version lays out differently. A file that differs fails; nothing is written.
+    files = [str(path) for path in sorted(Path("src").glob("*/*.[ch]"))]
+    s.run("clang-format", "--dry-run", "-Werror", *files)
+    for version in PYTHONS:
+        s.run(interpreter(version), "tools/check_c.py", external=True)
+    s.run(interpreter(FLOOR), "tools/check_c.py", "--analyse", external=True)
 
 
 # ---- the wheel ------------------------------------------------------------------------------
@@ -439,20 +457,6 @@ def mutants_gpu(s: nox.Session) -> None:
 
 
 # ---- reading the source ---------------------------------------------------------------------
-
-
-@session("lint", tags=[*CI, "dev"])
-def lint(s: nox.Session) -> None:
-    """ruff; clang-format; every C warning an error, with the headers of every interpreter; gcc's
-    analyser."""
-    s.install("ruff==0.17.5", "clang-format==23.1.5")
-    s.run("ruff", "check", ".")
-    # Another version lays out differently. A file that differs fails; nothing is written.
-    files = [str(path) for path in sorted(Path("src").glob("*/*.[ch]"))]
-    s.run("clang-format", "--dry-run", "-Werror", *files)
-    for version in PYTHONS:
-        s.run(interpreter(version), "tools/check_c.py", external=True)
-    s.run(interpreter(FLOOR), "tools/check_c.py", "--analyse", external=True)
 
 
 @session("stubtest", PYTHONS[-1], tags=CI, requires=WHEEL)

@@ -37,6 +37,8 @@ def main() -> int:
             for line in store.differences(kept.read(group), now):
                 bad = 1
                 print(f"{group}: {line}")
+    if bad:
+        print("if this is wanted: python tests/transcript --write, with the names above")
     return bad
 
 

@@ -57,19 +57,16 @@ def read(group: str) -> Bodies:
 
 
 def differences(recorded: Bodies, now: Bodies, most: int = 8) -> Iterator[str]:
-    """How many scenarios differ, and the first of each kind of difference as diffs."""
+    """The first of each kind of difference as diffs, and last how many scenarios differ."""
     missing = [name for name in recorded if name not in now]
     added = [name for name in now if name not in recorded]
     changed = [name for name in recorded if name in now and recorded[name] != now[name]]
     if not (missing or added or changed):
         return
-    yield f"{len(changed)} of {len(recorded)} differ, {len(missing)} gone, {len(added)} new"
-    yield from (f"gone: {name}" for name in missing[:most])
-    yield from (f"new: {name}" for name in added[:most])
     kinds: dict[tuple[str, ...], list[str]] = {}
     diffs = {}
     for name in changed:
-        diff = list(difflib.unified_diff(recorded[name], now[name], n=30, lineterm=""))[3:]
+        diff = list(difflib.unified_diff(recorded[name], now[name], n=3, lineterm=""))[3:]
         kind = tuple(line for line in diff if line[:1] in "+-")
         kinds.setdefault(kind, []).append(name)
         diffs[name] = diff
@@ -79,3 +76,6 @@ def differences(recorded: Bodies, now: Bodies, most: int = 8) -> Iterator[str]:
         yield from (f"    {line}" for line in diffs[names[0]])
     if len(kinds) > most:
         yield f"... and {len(kinds) - most} more kinds of differences"
+    yield from (f"gone: {name}" for name in missing[:most])
+    yield from (f"new: {name}" for name in added[:most])
+    yield f"{len(changed)} of {len(recorded)} differ, {len(missing)} gone, {len(added)} new"

@@ -25,15 +25,16 @@ def test_every_group_is_recorded_and_no_other():
 
 @pytest.mark.parametrize("group", running.ALL)
 def test_nothing_differs(now, group):
-    """If this is wanted: python tests/transcript --write GROUP."""
-    told = list(store.differences(store.read(group), now[group]))
-    assert not told, "\n".join([f"{group}: {test_nothing_differs.__doc__}", *told])
+    if told := list(store.differences(store.read(group), now[group])):
+        told.append(f"if this is wanted: python tests/transcript --write {group}")
+        pytest.fail("\n".join(told), pytrace=False)
 
 
 def test_a_difference_is_told():
     recorded = {"a": ["> x", "= 1"], "b": ["> x", "= 1"], "gone": []}
     now = {"a": ["> x", "= 2"], "b": ["> x", "= 2"], "new": []}
     told = "\n".join(store.differences(recorded, now))
+    assert told.splitlines()[-1] == "2 of 3 differ, 1 gone, 1 new"
     assert all(text in told for text in ("-= 1", "+= 2", "a (and 1 more", "gone: gone", "new: new"))
     assert not list(store.differences(recorded, recorded))
     assert store.bodies_of(store.text_of(recorded)) == recorded

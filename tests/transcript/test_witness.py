@@ -32,10 +32,10 @@ def test_every_command_is_recorded_and_no_other():
 
 @pytest.mark.parametrize("command", witness.COMMANDS)
 def test_a_command_says_what_it_said(command):
-    """If another answer is wanted: python tests/transcript --write COMMAND."""
     now = witness.COMMANDS[command]()
-    told = list(store.differences(witness.read(command), now))
-    assert not told, "\n".join([f"{command}: {test_a_command_says_what_it_said.__doc__}", *told])
+    if told := list(store.differences(witness.read(command), now)):
+        told.append(f"if this is wanted: python tests/transcript --write {command}")
+        pytest.fail("\n".join(told), pytrace=False)
 
 
 def test_the_stock_is_whole():
