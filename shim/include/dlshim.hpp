@@ -38,6 +38,27 @@
 #define DLSHIM_HIDDEN_
 #endif
 
+#if defined(NB_VERSION_MAJOR)
+#define DLSHIM_BINDER_ nanobind
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+#elif defined(PYBIND11_VERSION_MAJOR)
+#define DLSHIM_BINDER_ pybind11
+#else /* by these is seen whether one of them comes later, which is too late */
+namespace nanobind {
+namespace detail {
+template <typename, typename> struct type_caster;
+}
+} // namespace nanobind
+namespace pybind11 {
+namespace detail {
+template <typename, typename> class type_caster;
+}
+} // namespace pybind11
+#endif
+
 namespace dlshim {
 
 #if defined(NB_VERSION_MAJOR)
@@ -50,6 +71,21 @@ struct python_error : std::runtime_error {
     python_error() : std::runtime_error("a Python exception is set") {}
 };
 #endif
+
+namespace detail {
+template <class T, class = void> struct is_complete : std::false_type {};
+template <class T> struct is_complete<T, decltype(void(sizeof(T)))> : std::true_type {};
+#ifdef DLSHIM_BINDER_
+template <class> struct binder_is_late : std::false_type {};
+#else
+template <class> struct no_parameter {};
+template <class T>
+struct binder_is_late
+    : std::integral_constant<
+          bool, is_complete<nanobind::detail::type_caster<no_parameter<T>, int>>::value
+                    || is_complete<pybind11::detail::type_caster<no_parameter<T>, void>>::value> {};
+#endif
+} // namespace detail
 
 static constexpr int any_rank = -1;
 
@@ -255,6 +291,10 @@ template <class... I> int64_t offset(const int64_t *strides, int64_t index, I...
 /* An array that somebody else holds: elements of T, or of any type where T is void.  An array of
  * another rank has no elements. */
 template <class T, int Rank = any_rank> class view {
+    static_assert(!detail::binder_is_late<T>::value,
+                  "include nanobind/nanobind.h or pybind11/pybind11.h before dlshim.hpp: only then has it "
+                  "their exception, and parameters of functions");
+
   public:
     using element = T;
     static constexpr int rank = Rank;
@@ -898,11 +938,6 @@ template <class Values> PyObject *export_values(Values values) {
 
 } // namespace dlshim
 
-#if defined(NB_VERSION_MAJOR)
-#define DLSHIM_BINDER_ nanobind
-#elif defined(PYBIND11_VERSION_MAJOR)
-#define DLSHIM_BINDER_ pybind11
-#endif
 #ifdef DLSHIM_BINDER_
 namespace dlshim {
 namespace detail {
@@ -941,6 +976,11 @@ class raised {
         Py_XDECREF(type);
         Py_XDECREF(traceback);
     }
+    /* To another place, which gives up what it had. */
+    void move_to(raised &other) {
+        std::swap(error_, other.error_);
+        drop();
+    }
     void restore() {
         PyObject *type = reinterpret_cast<PyObject *>(Py_TYPE(error_));
         Py_INCREF(type);
@@ -961,34 +1001,113 @@ class raised {
         PyException_SetCause(error_, cause);
     }
 
+    /* Goes on where nothing waits. */
+    void raise() {
+        if (error_ != nullptr) {
+            restore();
+            throw python_error();
+        }
+    }
+
   private:
     PyObject *error_;
 };
 
+/* Where the caster of a container, which has those of its elements, takes their exceptions. */
+class collector {
+  public:
+    collector(raised &error, PyObject *container)
+        : error_(error), container_(container), outer_(innermost()) {
+        innermost() = this;
+    }
+    collector(const collector &) = delete;
+    collector &operator=(const collector &) = delete;
+    ~collector() { innermost() = outer_; }
+    /* Whether there is an exception: the container around takes it, if it is one with a collector. */
+    static bool give(raised &error) {
+        const bool is = static_cast<bool>(error);
+        if (is && innermost() != nullptr) {
+            error.move_to(innermost()->error_);
+        }
+        return is;
+    }
+
+    static bool is_around() { return innermost() != nullptr; }
+    /* What is the same for each try of an argument: the container that has it, if there is one. */
+    static const PyObject *argument(const PyObject *obj) {
+        return innermost() != nullptr ? innermost()->container_ : obj;
+    }
+
+  private:
+    DLSHIM_HIDDEN_ static collector *&innermost() {
+        static thread_local collector *now = nullptr;
+        return now;
+    }
+    raised &error_;
+    const PyObject *container_;
+    collector *outer_;
+};
+
+/* The last array of this thread that a parameter was asked for: how many before it, and how. */
+struct asked_last {
+    unsigned count;
+    bool converts;
+    DLSHIM_HIDDEN_ static asked_last &here() {
+        static thread_local asked_last now = {0, false};
+        return now;
+    }
+};
+
+/* Of an argument that the binder did not come to, because one before it did not fit: leaves word.  An array
+ * among those tells that it was the second time. */
+template <class Parameter> class turn {
+  public:
+    explicit turn(bool came) : before_(asked_last::here().count), came_(came) {}
+    turn(const turn &) = delete;
+    turn &operator=(const turn &) = delete;
+    ~turn() {
+        const asked_last &last = asked_last::here();
+        if (!came_ && (last.count == before_ || !last.converts)) {
+            Parameter::was_skipped();
+        }
+    }
+    void came() { came_ = true; }
+
+  private:
+    unsigned before_;
+    bool came_;
+};
+
 /* An argument of a function that may have overloads.  A binder goes through them without conversions,
  * and then, with conversions, once more; a function without overloads it asks the second way at once.
- * It makes a parameter for each try of each overload, and does not tell which it is.  So a parameter
- * that ends undecided leaves word, which the next of its type finds: where the first word is one with
- * conversions, nothing else can take the argument, and the user may read why it is refused.  After a
- * call that another overload took, the word is too much, and once a reason is not told. */
+ * It makes a parameter for each try of each overload, and does not tell which it is.  So each leaves word
+ * the first time, and takes one away where it refuses the second time: where it finds none, nothing else
+ * can take the argument, and the user may read why it is refused.  A call that another overload took
+ * leaves words that are too many, and then a reason is not told; those of another argument are dropped. */
 template <class T, int Rank, class... More> class parameter<array<T, Rank, More...>> {
   public:
     using value_type = array<T, Rank, More...>;
-    parameter() : decided_(false), only_(undecided() == 0) { undecided() -= !only_; }
+    parameter() : turn_(collector::is_around()) {}
     parameter(const parameter &) = delete;
     parameter &operator=(const parameter &) = delete;
-    ~parameter() { undecided() += !decided_; }
+    static void has_ended() { left() = words(); }
+    static void was_skipped() { left().skipped += left().skipped < most_words; }
 
     /* Whether the binder shall go on with this overload: with the array, or to the exception. */
     bool take(PyObject *obj, bool converts) {
-        decided_ = converts;
+        const words before = left(); /* of this call: Python code that runs now may make others */
         error_.drop();
         const answer said = value_.ask(obj, converts ? usual_question<T, Rank, More..., convert>()
                                                      : usual_question<T, Rank, More..., exactly>());
+        turn_.came();
+        asked_last::here().count++;
+        asked_last::here().converts = converts;
+        left() = before;
         if (said == answer::taken) {
             return true;
         }
-        const bool is_end = converts && (only_ || has_last<More...>::value);
+        const bool is_end = is_alone(collector::argument(obj), converts)
+            || (converts && has_last<More...>::value);
         if (said == answer::refused && (is_no_array() || !is_end)) {
             PyErr_Clear();
             return false;
@@ -1000,13 +1119,17 @@ template <class T, int Rank, class... More> class parameter<array<T, Rank, More.
         return true;
     }
     bool has_failed() const { return static_cast<bool>(error_); }
+    /* The same, and the container around has the exception then. */
+    bool gives_up() const { return collector::give(error_); }
+    /* For a container, or for the function. */
     value_type &get() {
-        decided_ = true;
-        if (has_failed()) {
-            error_.restore();
-            throw python_error();
-        }
+        error_.raise();
         return value_;
+    }
+    /* For the function alone: the search has ended. */
+    value_type &get_at_end() {
+        has_ended();
+        return get();
     }
 
   private:
@@ -1014,13 +1137,33 @@ template <class T, int Rank, class... More> class parameter<array<T, Rank, More.
     static bool is_no_array() {
         return PyErr_ExceptionMatches(PyExc_TypeError) && PyErr_ExceptionMatches(PyExc_AttributeError);
     }
-    DLSHIM_HIDDEN_ static unsigned &undecided() {
-        static thread_local unsigned count = 0;
-        return count;
+    static constexpr unsigned most_words = 15;
+    struct words {
+        const PyObject *argument; /* compared, and nothing else */
+        unsigned refused, skipped;
+        words() : argument(nullptr), refused(0), skipped(0) {}
+    };
+    DLSHIM_HIDDEN_ static words &left() {
+        static thread_local words now;
+        return now;
+    }
+    /* Leaves word, or takes one away. */
+    static bool is_alone(const PyObject *argument, bool converts) {
+        words &word = left();
+        if (!converts) {
+            word.refused = word.argument == argument ? word.refused : 0;
+            word.refused += word.refused < most_words;
+            word.argument = argument;
+            return false;
+        }
+        unsigned &count = word.refused != 0 ? word.refused : word.skipped;
+        const bool found = count != 0;
+        count -= found;
+        return !found;
     }
     value_type value_;
-    raised error_;
-    bool decided_, only_;
+    mutable raised error_;
+    turn<parameter> turn_;
 };
 } // namespace detail
 } // namespace dlshim
@@ -1083,12 +1226,12 @@ struct type_caster<dlshim::array<T, Rank, More...>>
     static constexpr auto Name = title;
     template <class U> using Cast = movable_cast_t<U>;
     /* What has a caster in its own, such as std::optional, asks before it casts: it may not throw. */
-    template <class> bool can_cast() const { return !this->has_failed(); }
+    template <class> bool can_cast() const { return !this->gives_up(); }
     bool from_python(handle src, uint32_t flags, cleanup_list *) noexcept {
         return this->take(src.ptr(), (flags & static_cast<uint32_t>(cast_flags::convert)) != 0);
     }
-    explicit operator Value *() { return &this->get(); }
-    explicit operator Value &() { return this->get(); }
+    explicit operator Value *() { return &this->get_at_end(); }
+    explicit operator Value &() { return this->get_at_end(); }
     explicit operator Value &&() { return std::move(this->get()); }
 #else
     static constexpr auto name = title;
@@ -1100,11 +1243,76 @@ struct type_caster<dlshim::array<T, Rank, More...>>
         }
         return is;
     }
-    operator Value *() { return &this->get(); }
-    operator Value &() { return this->get(); }
+    operator Value *() { return &this->get_at_end(); }
+    operator Value &() { return this->get_at_end(); }
     operator Value &&() && { return std::move(this->get()); }
 #endif
 };
+
+/* Others than dlshim::array keep no memory alive, or not without the GIL. */
+template <class T, int Rank> struct type_caster<dlshim::view<T, Rank>> {
+    static_assert(sizeof(T *) == 0, "a parameter is a dlshim::array, which keeps its memory, and no view");
+};
+template <class T, int Rank, class... More> struct type_caster<dlshim::borrowed<T, Rank, More...>> {
+    static_assert(sizeof(T *) == 0,
+                  "a parameter is a dlshim::array, and no dlshim::borrowed, which needs the GIL and the "
+                  "object: take a handle, and make the dlshim::borrowed of its ptr()");
+};
+
+#if defined(NB_VERSION_MAJOR)
+/* nanobind's casters of containers may throw nothing, and refuse where a caster of theirs would.  In these
+ * the exception of an array waits until the function's turn comes. */
+template <class Array, template <class...> class Caster, class Container, class... Inner>
+struct dlshim_container : Caster<Container, Inner...> {
+    static_assert(dlshim::detail::is_complete<Caster<Container, Inner...>>::value,
+                  "include the file of nanobind/stl/ that has this container of arrays");
+    dlshim_container() : turn_(dlshim::detail::collector::is_around()) {}
+    bool from_python(handle src, uint32_t flags, cleanup_list *cleanup) noexcept {
+        turn_.came();
+        const dlshim::detail::collector here(error_, src.ptr());
+        return Caster<Container, Inner...>::from_python(src, flags, cleanup) || error_;
+    }
+    template <class> bool can_cast() const { return !dlshim::detail::collector::give(error_); }
+    explicit operator Container *() { return &get_at_end(); }
+    explicit operator Container &() { return get_at_end(); }
+    explicit operator Container &&() { return std::move(get()); }
+
+  private:
+    Container &get() {
+        error_.raise();
+        return this->value;
+    }
+    Container &get_at_end() {
+        dlshim::detail::parameter<Array>::has_ended();
+        return get();
+    }
+    mutable dlshim::detail::raised error_;
+    dlshim::detail::turn<dlshim::detail::parameter<Array>> turn_;
+};
+template <typename Optional, typename T> struct optional_caster;
+template <typename List, typename Entry> struct list_caster;
+template <typename Dict, typename Key, typename Value> struct dict_caster;
+template <class T, int Rank, class... More>
+struct type_caster<std::optional<dlshim::array<T, Rank, More...>>>
+    : dlshim_container<dlshim::array<T, Rank, More...>, optional_caster,
+                       std::optional<dlshim::array<T, Rank, More...>>,
+                       dlshim::array<T, Rank, More...>> {};
+template <class T, int Rank, class... More, class A>
+struct type_caster<std::vector<dlshim::array<T, Rank, More...>, A>>
+    : dlshim_container<dlshim::array<T, Rank, More...>, list_caster,
+                       std::vector<dlshim::array<T, Rank, More...>, A>,
+                       dlshim::array<T, Rank, More...>> {};
+template <class Key, class T, int Rank, class... More, class Less, class A>
+struct type_caster<std::map<Key, dlshim::array<T, Rank, More...>, Less, A>>
+    : dlshim_container<dlshim::array<T, Rank, More...>, dict_caster,
+                       std::map<Key, dlshim::array<T, Rank, More...>, Less, A>, Key,
+                       dlshim::array<T, Rank, More...>> {};
+template <class Key, class T, int Rank, class... More, class Hash, class Same>
+struct type_caster<std::unordered_map<Key, dlshim::array<T, Rank, More...>, Hash, Same>>
+    : dlshim_container<dlshim::array<T, Rank, More...>, dict_caster,
+                       std::unordered_map<Key, dlshim::array<T, Rank, More...>, Hash, Same>, Key,
+                       dlshim::array<T, Rank, More...>> {};
+#endif
 } // namespace detail
 } // namespace DLSHIM_BINDER_
 #endif

@@ -6,7 +6,11 @@ namespace binder = pybind11;
 #define MODULE(m) PYBIND11_MODULE(functions, m)
 #else
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unordered_map.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 namespace binder = nanobind;
@@ -15,7 +19,11 @@ namespace binder = nanobind;
 
 #include <dlshim.hpp>
 
+#include <map>
 #include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -27,6 +35,18 @@ template <class Array> static double sum(const Array &x) {
     dlshim::each(x, [&all](double value) { all += value; });
     return all;
 }
+template <class Map> static double sum_of_values(const Map &all) {
+    double total = 0;
+    for (const auto &item : all) {
+        total += sum(item.second);
+    }
+    return total;
+}
+
+/* An option that says what errors call the array. */
+struct image {
+    static void ask(dlshim::options &more) { more.request.name = "blur(): image"; }
+};
 
 /* Compares with an array of so many elements. */
 struct Counted {
@@ -59,6 +79,9 @@ MODULE(m) {
     m.def("after", [](float y, const two &x) { return y + sum(x) + 200; });
     m.def("ranks", [](const one &x) { return sum(x) + 100; });
     m.def("ranks", [](const two &x) { return sum(x) + 200; });
+    m.def("shared", [](const one &x) { return sum(x) + 100; });
+    m.def("shared", [](const one &x, double y) { return sum(x) + y; }, arg("x"), arg("y") = 0.0);
+    m.def("shared", [](const two &x) { return sum(x) + 200; });
     m.def("ends", [](const one &x) { return sum(x) + 100; });
     m.def("ends", [](const dlshim::array<const double, 2, dlshim::last> &x) { return sum(x) + 200; });
     m.def("scalar", [](const one &x) { return sum(x) + 100; });
@@ -75,6 +98,20 @@ MODULE(m) {
         }
         return total;
     });
+    m.def("map", [](const std::map<std::string, one> &all) { return sum_of_values(all); });
+    m.def("unordered", [](const std::unordered_map<int, one> &all) { return sum_of_values(all); });
+    m.def("pair", [](const std::pair<one, double> &x) { return sum(x.first) + x.second; });
+    m.def("defaults", [](std::optional<one> x, double y) { return (x ? sum(*x) : -1) + y; },
+          arg("x") = binder::none(), arg("y") = 0.0);
+    m.def("all_ends", [](const std::vector<dlshim::array<const uint32_t, 1>> &all) { return all.size(); });
+    m.def("named", [](const dlshim::array<const double, 1, image> &x) { return sum(x); });
+    /* In overloads. */
+    m.def("several", [](const std::optional<one> &x) { return x ? sum(*x) + 100 : -1; });
+    m.def("several", [](const std::vector<one> &all) { return static_cast<double>(all.size()) + 200; });
+    m.def("after_all", [](float y, const std::vector<one> &all) { return y + static_cast<double>(all.size()); });
+    m.def("after_all", [](float y, const std::vector<two> &all) { return y + sum(all.at(0)); });
+    m.def("rows", [](const std::vector<one> &all) { return static_cast<double>(all.size()); });
+    m.def("rows", [](const dlshim::array<const double, 3> &x) { return sum(x) + 300; });
     m.def("variant", [](const std::variant<dlshim::array<const float, 1>, one> &x) { return x.index(); });
     m.def("earcut_float32", &earcut<float>);
     m.def("earcut_float64", &earcut<double>);
