@@ -273,7 +273,10 @@ def refusal(
         cure = _dtype_cure(x, have, wanted, writes, source)
         first = _first(wanted)
         if cure and first and "frombuffer" not in cure and not _fits_in(have, first):
-            which += ", in which not every value fits"
+            lost = _is_real_part(have, first)
+            which += (
+                f", in which {'the imaginary part is lost' if lost else 'not every value fits'}"
+            )
         cure = f"{keep} {cure}" if cure else "convert it first"
         return TypeError(f"{said} has dtype {have}, not {which}; {cure}")
     ndim = len(shape)
@@ -345,11 +348,16 @@ def _fits_in(have: dtype, want: dtype) -> bool:
     return kind == wanted and size <= room
 
 
-def _of_torch(torch: Any, wanted: list[Any]) -> str | None:
+def _is_real_part(have: dtype, want: dtype) -> bool:
+    """Whether complex numbers become others, which NumPy does with a warning unless it is said."""
+    return have.kind == "c" and want.kind != "c"
+
+
+def _of_torch(torch: Any, wanted: list[Any], tensor: str) -> str | None:
     # A loop: CPython 3.12 loses count of what a generator shares where memory ends.
     for each in wanted:
         if hasattr(torch, str(each)):
-            return f"x.to(torch.{each})"
+            return f"{tensor}.to(torch.{each})"
     return None
 
 
@@ -357,8 +365,9 @@ def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: s
     """An expression with the first dtype that NumPy has too; None where none is known to work."""
     want = _first(wanted)
     torch = sys.modules.get("torch")
+    real = ".real" * (want is not None and _is_real_part(have, want))
     if isinstance(x, getattr(torch, "Tensor", ())):
-        return _of_torch(torch, [want, *wanted])
+        return _of_torch(torch, [want, *wanted], f"x{real}")
     if want is None or _kind(have) == "V":
         return None
     if isinstance(x, (bytes, bytearray, memoryview)) and have == "uint8":
@@ -370,7 +379,9 @@ def _dtype_cure(x: Any, have: dtype, wanted: list[dtype], writes: int, source: s
         return f"numpy.frombuffer({whole}, '{want}')"
     # MLX's own takes no name.
     if _has(x, "astype") and not type(x).__module__.startswith("mlx"):
-        return f"x.astype('{want}')"
+        return f"x{real * _has(x, 'real', is_called=False)}.astype('{want}')"
+    if real and source:
+        return f"numpy.asarray({source}).real.astype('{want}')"
     return source and f"numpy.asarray({source}, '{want}')"
 
 
@@ -399,7 +410,7 @@ def _rank_cure(x: Any, shape: tuple[int, ...], taken: list[int], source: str | N
     return f"{'x' if own else f'numpy.asarray({source})'}.reshape({fitting})"
 
 
-def _has(x: Any, name: str) -> bool:
+def _has(x: Any, name: str, is_called: bool = True) -> bool:
     with suppress(Exception):
-        return callable(getattr(x, name))
+        return callable(getattr(x, name)) or not is_called
     return False

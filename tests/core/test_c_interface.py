@@ -260,9 +260,26 @@ def test_a_conversion_that_loses_values_says_so(ext, have, want, fits):
     x = numpy.zeros(2, have)
     with pytest.raises(TypeError, match=f"has dtype {have}, not {want}") as raised:
         ext.take(x, dtypes=struct.pack("BBH", *caps.dtype_tuple(want)))
-    assert ("not every value fits" in str(raised.value)) == (not fits)
+    said = str(raised.value)
+    real = have.startswith("complex") and not want.startswith("complex")
+    assert (f", not {want}, in which not every value fits; " in said) == (not fits and not real)
+    assert (f", not {want}, in which the imaginary part is lost; " in said) == real
     usual = ("int64", "float64")
     assert numpy.can_cast(have, want) == fits or (have, want) == usual
+
+
+@pytest.mark.filterwarnings("error")  # NumPy warns where a part is lost that was not named
+@pytest.mark.parametrize("want", ["float32", "float64", "int32", "bool"])
+def test_of_complex_numbers_the_cure_takes_the_real_part(ext, want):
+    numpy = pytest.importorskip("numpy", reason="NumPy makes the array")
+    given = numpy.array([1 + 2j, 3])
+    for x in (given, memoryview(given), dlshim.from_dlpack(given)):
+        with pytest.raises(TypeError, match="the imaginary part is lost; pass") as raised:
+            ext.take(x, dtypes=struct.pack("BBH", *caps.dtype_tuple(want)))
+        cured = eval(
+            str(raised.value).rpartition("pass ")[2], {"numpy": numpy, "x": x, "dlshim": dlshim}
+        )
+        assert cured.tolist() == given.real.astype(want).tolist() and cured.dtype == want
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview, lambda x: memoryview(x)[::2]])

@@ -997,7 +997,7 @@ def test_options_are_types_too(tmp_path: Path) -> None:
         "ValueError numbers_of(): x has the value 2, which is no bool",
         "ValueError numbers_of(): x has the value 1e+300, which does not fit in float32",
         "TypeError numbers_of(): x has dtype complex128, not float64 or one of 12 others, in which "
-        "not every value fits; pass x.astype('float64')",
+        "the imaginary part is lost; pass x.real.astype('float64')",
         "MemoryError ",
     ]
 
