@@ -212,8 +212,10 @@ def _described(
     return _view(tensor, tuple(kind), shape, strides, flags)
 
 
-def from_parts(parts: tuple[Any, ...]) -> Tensor:
+def from_parts(parts: tuple[Any, ...] | list[Any]) -> Tensor:
     """Make a Tensor of what an inner array is as ``(buffer, shape, dtype)``, row by row."""
+    if isinstance(parts, list):
+        raise TypeError("it is a list: give an array, or the tuple (buffer, shape, dtype)")
     if len(parts) != 3:
         raise TypeError(f"it is a tuple of {len(parts)}: give (buffer, shape, dtype)")
     buffer, shape, kind = parts

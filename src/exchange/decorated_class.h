@@ -81,7 +81,7 @@ void dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan,
                       PyObject *inner);
 
 /* A Tensor of an inner array that is a tuple (buffer, shape, dtype), which is stolen.
- * NULL with BufferError. */
+ * NULL with BufferError, for every list too. */
 PyObject *dls_inner_described(dls_state *state, PyObject *obj, const dls_plan *plan,
                               PyObject *parts);
 
@@ -97,7 +97,7 @@ dls_inner_get(dls_state *state, PyObject *obj, const dls_plan *plan)
     if (inner == NULL) {
         dls_inner_refuse(state, obj, plan, NULL);
     }
-    else if (PyTuple_CheckExact(inner)) {
+    else if (PyTuple_CheckExact(inner) || PyList_CheckExact(inner)) {
         return dls_inner_described(state, obj, plan, inner);
     }
     return inner;

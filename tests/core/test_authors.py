@@ -670,12 +670,12 @@ def test_what_is_wrong_with_an_inner_array_is_a_buffer_error(way):
             way(x)
         tells(raised.value, "Failing", f"inner array '{name}")
         assert type(raised.value.__cause__) is (kind or type(None))
-    for value in ([1], object()):
+    for value, cause in ([1], TypeError), (object(), dlshim.UnsupportedObjectError):
         named.value = value
         with pytest.raises(BufferError) as raised:
             way(named)
         tells(raised.value, "Failing", "'made' cannot be exported", type(value).__name__)
-        assert type(raised.value.__cause__) is dlshim.UnsupportedObjectError
+        assert type(raised.value.__cause__) is cause
     for error in (RuntimeError("why"), BufferError("why"), KeyError("why")):
         named.error = error
         with pytest.raises(BufferError) as raised:
@@ -752,6 +752,19 @@ WRONG_PARTS = {
     "no dtype": ((b"ab", (2,), "uint9"), "'uint9' names no dtype", ValueError),
     "no buffer": ((2, (2,), "uint8"), "bytes-like object is required, not 'int'", TypeError),
 }
+
+
+@pytest.mark.parametrize("parts", [[bytearray(2), (2,), "uint8"], [1, 2], []])
+def test_an_inner_list_is_no_array_and_no_parts(parts):
+    x = of(Parts, inner="parts")()
+    x.parts = parts
+    for way in WAYS.values():
+        with pytest.raises(BufferError) as raised:
+            way(x)
+        assert str(raised.value).endswith(
+            "its inner array 'parts' cannot be exported: TypeError: it is a list: give an array, "
+            "or the tuple (buffer, shape, dtype)"
+        )
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
