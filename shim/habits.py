@@ -60,10 +60,11 @@ TRAITS = {
     ),
     "REFUSES_MINUS_ONE": "refuses stream -1: gets None (N6)",
     "VALUES": "its values are NumPy's or PyArrow's, and are read as such (C12)",
-    "BUFFER_FIRST": "its buffer is cheaper than __dlpack__, and tried first (N2)",
+    "BUFFER_FIRST": "its buffer is cheaper than __dlpack__, or copies nothing: tried first (N2)",
     "STATES_READ_ONLY": "its __dlpack__ states READ_ONLY, and so its buffer (T8)",
     "HOLDS_ARRAY": "holds an array, and makes a table of it for Arrow: not asked for one (C10)",
     "IN_MEMORY": "the chunks of its Arrow stream are in memory: the GIL is kept (C11)",
+    "MADE_ANEW": "its array interface shows memory that is made for the call: a copy (T8)",
 }
 
 #: What may be known of the code that asks, by the bits of ``DLS_ASKER_*``.
@@ -104,7 +105,10 @@ LIBRARIES: tuple[tuple[str, str, str, str], ...] = (
     ("numpy.ma", "numpy.ma", "MaskedArray", "OWNS LEGACY_TRUTHFUL OLDER_AFTER_REFUSAL MASKED"),
     ("astropy Masked", "astropy.utils.masked", "MaskedNDArray",
      "OWNS LEGACY_TRUTHFUL OLDER_AFTER_REFUSAL MASKED"),
-    ("numpy scalar", "numpy", "generic", "CPU_ONLY IMMUTABLE"),
+    # Its buffer is its own memory; its interfaces show that of an array which they make.  Scalars
+    # of ml_dtypes have the latter alone.
+    ("numpy scalar", "numpy", "generic", "CPU_ONLY IMMUTABLE BUFFER_FIRST MADE_ANEW"),
+    ("Pillow", "PIL", "Image", "MADE_ANEW"),
     # The C table checks neither autograd nor the conjugate bit, and even __dlpack__ forgets the
     # negative bit.  Pinned tensors answer (3, 0) but export (1, 0), and is_cpu is true.
     ("torch", "torch", "Tensor",

@@ -433,16 +433,34 @@ mark_immutable(dls_exchange *x)
     }
 }
 
+/* Its memory was made for this export, and copy=False is wanted. */
+static dls_attempt
+refuse_made_anew(dls_exchange *x)
+{
+    dls_acquired_drop(&x->acquired);
+    dls_refuse_copy(x->state, x->source, "copy",
+                    ", but copy=False was asked for; allow it with copy=None, or drop "
+                    "the option",
+                    "a copy is needed (its memory is made for each export)");
+    return DLS_ATTEMPT_FINAL;
+}
+
 /* Read the memory behind an older protocol. */
 static dls_attempt
 attempt_described(dls_exchange *x, dls_protocol protocol, dls_producer_stream *p)
 {
     int got = dls_read_object(x->state, x->source, x->plan, protocol, &x->request,
                               &x->acquired, p);
-    if (got > 0) {
-        mark_immutable(x);
+    if (got <= 0) {
+        return (dls_attempt)got;
     }
-    return (dls_attempt)got;
+    mark_immutable(x);
+    if (dls_plan_has(x->plan, DLS_LIB_MADE_ANEW) && protocol != DLS_PROTOCOL_BUFFER) {
+        x->acquired.flags |= DL_FLAG_IS_COPIED;
+    }
+    bool refused = x->request.want.copy == 0
+                   && (x->acquired.flags & DL_FLAG_IS_COPIED) != 0;
+    return refused ? refuse_made_anew(x) : DLS_ATTEMPT_GOT;
 }
 
 /* The values of a pandas column, as pandas itself has them: an array of NumPy that was

@@ -399,8 +399,10 @@ must_copy(const dls_exchange *x, int32_t device_type)
     bool told = (x->acquired.flags & DL_FLAG_IS_COPIED)
                 || (x->acquired.copy_asked
                     && dls_plan_has(x->plan, DLS_LIB_COPIES_UNFLAGGED));
-    /* Our own copy: the chunks of a column, joined (C9). */
+    /* Our own copy: the chunks of a column, joined (C9).  One that may not be written
+     * is a library's. */
     bool ours = (x->acquired.flags & DL_FLAG_IS_COPIED)
+                && !(x->acquired.flags & DL_FLAG_READ_ONLY)
                 && x->acquired.generation == DLS_DESCRIBED;
     return x->request.want.copy == 1 && !ours
            && (dls_device_is_host(device_type) || !told);

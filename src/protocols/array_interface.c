@@ -78,6 +78,9 @@ read_buffer(dls_reading *reading, PyObject *exporter)
     }
     /* 0 is PyBUF_SIMPLE: one run of bytes. */
     const dls_buffer *view = dls_reading_hold_buffer(reading, bytes, 0);
+    if (bytes != exporter) {
+        acquired->flags |= DL_FLAG_IS_COPIED;
+    }
     Py_DECREF(bytes);
     if (view == NULL) {
         return -1;

@@ -46,6 +46,7 @@
 #define DLS_LIB_STATES_READ_ONLY DLS_BIT(30)
 #define DLS_LIB_HOLDS_ARRAY DLS_BIT(31)
 #define DLS_LIB_IN_MEMORY DLS_BIT(32)
+#define DLS_LIB_MADE_ANEW DLS_BIT(33)
 /* Libraries whose C table exports tensors that require grad. */
 #define DLS_LIB_AUTOGRAD (DLS_LIB_LAZY_BITS | DLS_LIB_STOP_GRADIENT)
 /* The object is asked before its producer is (dls_refuse_object). */

@@ -481,6 +481,63 @@ def test_T7_bools_of_other_bytes_than_0_and_1_are_corrected_in_a_copy(content):
         assert imported.values() == [bool(each) for each in content[1::2]]
 
 
+# ---- memory that is made for the export ------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bool", "int8", "complex64", "float16"])
+def test_T8_a_scalar_of_numpy_gives_its_own_memory(dtype):
+    """Its interfaces show that of an array which NumPy makes for them."""
+    np = pytest.importorskip("numpy", reason="numpy is not installed")
+    x = np.ones(2, dtype)[1]
+    place = np.frombuffer(x, "uint8").ctypes.data
+    for copy in (None, False):
+        with versioned(dlshim.upgrade(x, copy=copy)) as imported:
+            assert imported.view.element_zero == place
+            assert imported.view.flags == caps.READ_ONLY and imported.view.shape == ()
+    with versioned(dlshim.upgrade(x, copy=True)) as imported:
+        assert imported.view.element_zero != place
+        assert imported.view.flags == caps.IS_COPIED
+
+
+class Image(InterfaceOnly):
+    """As Pillow's: the bytes are made for the call."""
+
+    def __init__(self, content, dtype="uint8"):
+        super().__init__((len(content),), dtype)
+        self.content = content
+
+    @property
+    def __array_interface__(self):
+        return {**super().__array_interface__, "data": bytes(bytearray(self.content))}
+
+
+Image.__module__ = "PIL.Image"
+
+
+def made_for_the_export():
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    yield ml_dtypes.bfloat16(1)
+    yield Image(b"abc")
+    kept = b"\xff\x00"
+    yield InterfaceOnly((2,), "bool", changes={"data": kept})  # corrected: dlshim's own copy
+
+
+def test_T8_memory_that_is_made_for_the_export_is_a_copy():
+    for x in made_for_the_export():
+        for copy in (None, True):
+            with versioned(dlshim.upgrade(x, copy=copy)) as imported:
+                assert imported.view.flags & caps.IS_COPIED, (x, copy)
+                assert copy is None or not imported.view.flags & caps.READ_ONLY
+        for ask in (
+            lambda x: dlshim.upgrade(x, copy=False).__dlpack__(max_version=(1, 0)),
+            lambda x: dlshim.upgrade(x).__dlpack__(max_version=(1, 0), copy=False),
+            lambda x: dlshim.from_dlpack(x, copy=False),
+        ):
+            with pytest.raises(dlshim.CopyRequiredError) as raised:
+                ask(x)
+            assert "a copy is needed (its memory is made for each export), but" in str(raised.value)
+
+
 def test_T7_bools_that_others_see_or_write_are_left_as_they_are():
     """A copy of them would not be the object's memory any more."""
     for data in (bytearray(b"\xff\x00"), memoryview(b"\xff\x00")):
