@@ -227,7 +227,7 @@ make_options(dls_state *state, PyObject *obj, const dlshim_request *request,
                      .order = DLS_ORDER_C,
                      .align = request->alignment,
                      .detach = request->detach != 0 ? DLS_DETACH_YES : DLS_DETACH_NO};
-    if (dls_wanted_check_writes(state, obj, request) < 0) {
+    if (dls_wanted_check_copy(state, obj, request) < 0) {
         return -1;
     }
     if (request->stream.kind != DLSHIM_STREAM_DEFAULT) {

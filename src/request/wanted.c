@@ -58,18 +58,38 @@ dls_wanted_refuse(dls_state *state, PyObject *obj, const dlshim_request *wanted,
     return -1;
 }
 
+/* Is it a Producer with copy=True? */
+static bool
+gives_a_copy(dls_state *state, PyObject *obj)
+{
+    if (!PyObject_TypeCheck(obj, state->producer_type)) {
+        return false;
+    }
+    const dls_options *options = dls_producer_data(obj)->options;
+    return dls_option_given(options, DLS_OPTION_copy) && options->copy;
+}
+
 int
 dls_wanted_check_writes(dls_state *state, PyObject *obj, const dlshim_request *wanted)
 {
     if (wanted->writable == 0 || wanted->copy == DLSHIM_COPY_ALWAYS
-        || !PyObject_TypeCheck(obj, state->producer_type)) {
+        || !gives_a_copy(state, obj)) {
         return 0;
     }
-    const dls_options *options = dls_producer_data(obj)->options;
-    return dls_option_given(options, DLS_OPTION_copy) && options->copy
-               ? dls_refuse(state, DLS_EBUFFER, obj,
-                            "it gives a copy, and what is written there would be lost; "
-                            "pass dlshim.from_dlpack(x), and keep that")
+    return dls_refuse(state, DLS_EBUFFER, obj,
+                      "it gives a copy, and what is written there would be lost; "
+                      "pass dlshim.from_dlpack(x), and keep that");
+}
+
+int
+dls_wanted_check_copy(dls_state *state, PyObject *obj, const dlshim_request *wanted)
+{
+    if (dls_wanted_check_writes(state, obj, wanted) < 0) {
+        return -1;
+    }
+    return wanted->copy == DLSHIM_COPY_NEVER && gives_a_copy(state, obj)
+               ? dls_refuse_copy(state, obj, "copy", "; drop one",
+                                 "a copy is needed (it was told copy=True)")
                : 0;
 }
 

@@ -39,6 +39,11 @@ int dls_wanted_refuse(dls_state *state, PyObject *obj, const dlshim_request *wan
 int dls_wanted_check_writes(dls_state *state, PyObject *obj,
                             const dlshim_request *wanted);
 
+/* The same, and the caller may want no copy at all: two wishes that contradict each
+ * other.  0, or -1 with BufferError or CopyRequiredError. */
+int dls_wanted_check_copy(dls_state *state, PyObject *obj,
+                          const dlshim_request *wanted);
+
 /* --- read from keywords ----------------------------------------------------- */
 
 /* A record that was read from objects of Python. */

@@ -419,10 +419,28 @@ def test_nothing_is_written_to_a_copy_that_nobody_keeps(ext, make, copy):
             "out: 'dlshim.Producer' object: it gives a copy, and what is written there would be "
             "lost; pass dlshim.from_dlpack(x), and keep that"
         )
-        assert call(wrapped, copy=copy) and call(wrapped, writable=1, copy=ALWAYS)
+        assert (
+            call(wrapped) and call(wrapped, copy=ALWAYS) and call(wrapped, writable=1, copy=ALWAYS)
+        )
     kept = dlshim.from_dlpack(wrapped)
     assert ext.lend(kept, writable=1)["data"] == kept.data_ptr() != x.element_zero
     assert ext.lend(dlshim.upgrade(x), writable=1)["data"] == x.element_zero
+
+
+@pytest.mark.parametrize("make", [P1, P2, P3])
+def test_no_copy_and_a_copy_contradict_each_other(ext, make):
+    """As `copy=False` of a consumer against `upgrade(x, copy=True)`."""
+    x = make()
+    wrapped = dlshim.upgrade(x, copy=True)
+    for call in (ext.take, ext.lend) * 2:
+        with pytest.raises(dlshim.CopyRequiredError) as raised:
+            call(wrapped, copy=NEVER, name="out")
+        assert str(raised.value) == (
+            "out: a copy is needed (it was told copy=True), and is not made unasked; pass "
+            "dlshim.from_dlpack(x, copy=True)"
+        )
+        assert call(dlshim.from_dlpack(wrapped, copy=True), copy=NEVER)
+        assert call(dlshim.upgrade(x, copy=False), copy=NEVER)
 
 
 def numpys(text):
