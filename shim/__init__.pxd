@@ -80,6 +80,9 @@ cdef extern from "dlshim.h":
 cdef extern from *:
     """
     #include <dlshim.h>
+    #if defined(__GNUC__)
+    __attribute__((unused)) /* in a module that has no request */
+    #endif
     static const dlshim_request dlshim_request_init = DLSHIM_REQUEST_INIT;
     """
     const dlshim_request dlshim_request_init

@@ -395,6 +395,19 @@ def test_the_declarations_for_cython_are_those_of_the_header() -> None:
     assert not {name for name in names if not re.search(rf"\b{name}\b", declared)}
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "g++"])
+def test_what_each_module_of_cython_gets_compiles_without_a_warning(
+    compiler: str, tmp_path: Path
+) -> None:
+    """Also one without a request of its own."""
+    declared = (INCLUDE.parent / "__init__.pxd").read_text()
+    (included,) = re.findall(r'cdef extern from \*:\n    """\n(.*?)"""', declared, re.S)
+    source = tmp_path / f"module.{'c' if compiler == 'gcc' else 'cpp'}"
+    source.write_text(included)
+    places = [f"-isystem{sysconfig.get_path('include')}", f"-I{INCLUDE}"]
+    run(tool(compiler), *STRICT, *places, str(source))
+
+
 def test_the_manual_names_all_members_and_values() -> None:
     """In the first column of a table; members of the request, which has its own, by bare name."""
     page = (ROOT / "docs" / "c-interface.rst").read_text()
