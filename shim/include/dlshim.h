@@ -84,7 +84,7 @@ typedef struct {
 #define DLSHIM_RANKS(low, high) (((DLSHIM_RANK(high) << 1) - 1) & ~(DLSHIM_RANK(low) - 1))
 
 /* What the elements are called in a Py_buffer (PEP 3118), a literal; NULL: they have no name there,
- * as bfloat16 has none. */
+ * as bfloat16 has none, or one that depends on the machine, as float128. */
 static inline const char *
 dlshim_format(dlshim_dtype dtype)
 {
