@@ -55,6 +55,16 @@ def test_an_isolated_build_finds_the_header(project: str, tmp_path: Path) -> Non
     assert Path(said.strip()).parent == target
 
 
+@pytest.mark.parametrize("project", PROJECTS)
+def test_the_head_of_a_project_says_which_source_it_needs(project: str) -> None:
+    first, *_ = (EXAMPLES / "builds" / project / "pyproject.toml").read_text().splitlines()
+    (source,) = re.findall(r"^# Copy (\S+) beside this file, and then: pip install \.$", first)
+    assert (EXAMPLES / "builds" / project / source).is_file()
+    name = Path(source).name
+    texts = [path.read_text() for path in (EXAMPLES / "builds" / project).iterdir()]
+    assert sum(name in text for text in texts) > 1  # the head, and what builds it
+
+
 def test_cmake_alone_finds_the_header(tmp_path: Path) -> None:
     """By the line that the manual has for it, in the project of scikit-build-core."""
     shutil.copytree(EXAMPLES / "builds" / "scikit-build-core", tmp_path, dirs_exist_ok=True)
