@@ -61,9 +61,9 @@ fill_copy(const dls_exchange *x, void *to, const dls_resolved *resolved, dls_err
     if (resolved->scan.count == 0) {
         return DLS_OK;
     }
-    return resolved->fetch
-               ? dls_copy_to_host(to, tensor, itemsize, x->acquired.copy.stream, err)
-               : dls_host_copy(to, tensor, itemsize);
+    return resolved->fetch ? dls_copy_to_host(to, tensor, itemsize, &x->acquired.memory,
+                                              x->acquired.copy.stream, err)
+                           : dls_host_copy(to, tensor, itemsize);
 }
 
 /* Fill the copy with oneAPI memory.  The host has waited for the work on it. */

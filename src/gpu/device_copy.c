@@ -179,13 +179,13 @@ dls_copy_stream(dl_device device, dls_memory *memory, uint64_t *stream, bool *lo
 }
 
 int
-dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize, uint64_t stream,
-                 dls_error *err)
+dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize,
+                 const dls_memory *known, uint64_t stream, dls_error *err)
 {
     const char *src = (const char *)tensor->data + tensor->byte_offset;
     const dls_driver *driver = dls_driver_of(tensor->device.device_type);
     copier c = {.stream = stream, .err = err};
-    dls_memory memory = {.address = src};
+    dls_memory memory = known->address == src ? *known : (dls_memory){.address = src};
     dls_traversal walk;
     dls_saved_device saved;
     int code = driver->find(stream, -1, &memory, &c.place, err);

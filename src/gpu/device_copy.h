@@ -23,10 +23,11 @@ int dls_copy_stream(dl_device device, dls_memory *memory, uint64_t *stream, bool
  * row-major.  dst has room for all elements and stays the caller's.  Dense data are one
  * copy, rows at equal distances one pitched copy for each plane; of other data slabs
  * are fetched, gaps included, and gathered on the host, which takes memory for one
- * slab.  DLS_OK, and the copy is complete; or a code with *err, and dst is undefined.
- * Nothing is still written to dst after the return. */
+ * slab.  known: what the driver has told of the memory, if it was asked.  DLS_OK, and
+ * the copy is complete; or a code with *err, and dst is undefined. Nothing is still
+ * written to dst after the return. */
 int dls_copy_to_host(void *dst, const dl_tensor *tensor, int64_t itemsize,
-                     uint64_t stream, dls_error *err);
+                     const dls_memory *known, uint64_t stream, dls_error *err);
 
 /* --- memory of a device ---------------------------------------------------- */
 /* Memory that dlshim allocates for a copy (S19), and its end.

@@ -256,9 +256,8 @@ def check_the_driver_is_asked_about_an_address_once(drv: Any) -> None:
         "no stream": lambda x: taken(dlshim.upgrade(x)),
         "to_capsule": lambda x: caps.take(dlshim.to_capsule(x)).release(),
         "a Tensor": dlshim.from_dlpack,
+        "the host": lambda x: dlshim.from_dlpack(x, device="cpu"),
     }
-    if not vendor.is_hip:
-        takes["the host"] = lambda x: dlshim.from_dlpack(x, device="cpu")
     for kind in kinds:
         for named in (None, *STREAMS):
             p = stream_of(drv, named, "P") if named else None
