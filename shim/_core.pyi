@@ -122,8 +122,8 @@ class Tensor:
         none."""
     def data_ptr(self) -> int:
         """Address of element zero as an int; the handle on devices without addresses."""
-    def tobytes(self, order: Literal["C", "F"] = "C") -> bytes:
-        """The elements as bytes, in row-major (C) or column-major (F) order."""
+    def tobytes(self, order: Literal["C", "F", "A"] | None = "C") -> bytes:
+        """The elements as bytes, in row-major (C) or column-major (F) order, or as they lie (A)."""
     def tolist(self) -> Any:
         """The elements as Python's numbers, in nested lists; NumPy's tolist()."""
     def item(self, *args: Any) -> Any:

@@ -148,12 +148,14 @@ def _is_row_major(tensor: Tensor) -> bool:
     return 0 in tensor.shape or all(n == 1 or step == want for n, step, want in pairs)
 
 
-def tobytes(tensor: Tensor, order: str = "C") -> bytes:
-    """Return a copy of the elements."""
+def tobytes(tensor: Tensor, order: str | None = "C") -> bytes:
+    """Return a copy of the elements; the orders are those of a memoryview."""
     _check_host(tensor)
-    if order not in ("C", "F"):
-        raise ValueError(f'order={order!r} is not known: pass "C" or "F"')
-    turned = tensor if order == "C" else _transposed(tensor)
+    if order not in ("C", "F", "A", None):
+        raise ValueError(f'order={order!r} is not known: pass "C", "F" or "A"')
+    turned = _transposed(tensor)
+    if order in ("C", None) or (order == "A" and not _is_row_major(turned)):
+        turned = tensor
     return bytes(_as_bytes(from_dlpack(turned, order="C")))
 
 

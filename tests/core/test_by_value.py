@@ -247,7 +247,7 @@ def test_tobytes_is_numpys(dtype, shape, strides, start):
     model = np.asarray(dlshim.from_dlpack(t, reinterpret=f"uint{8 * t.itemsize}"))
     assert t.tobytes() == model.tobytes()
     assert dlshim.from_dlpack(t, readonly=True).tobytes() == model.tobytes()
-    for order in "CF":
+    for order in ("C", "F", "A", None):
         assert t.tobytes(order) == t.tobytes(order=order) == model.tobytes(order)
     with pytest.raises(ValueError, match="order"):
         t.tobytes("K")
