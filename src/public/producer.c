@@ -357,7 +357,7 @@ refuse_attribute(PyObject *DLS_UNUSED(self), void *name)
 {
     return PyErr_Format(PyExc_AttributeError,
                         "'dlshim.Producer' object has no attribute '%s'; "
-                        "dlshim.from_dlpack(x).%s tells it",
+                        "ask dlshim.from_dlpack(x).%s",
                         (const char *)name, (const char *)name);
 }
 

@@ -55,6 +55,7 @@ def members(name: str) -> dict[str, str]:
 def test_every_public_attribute_has_a_sentence_and_an_example(name: str) -> None:
     told, kind = members(name), getattr(dlshim, name)
     public = {each for each in dir(kind) if not each.startswith("_")}
+    public -= {"shape", "ndim", "dtype"} if name == "Producer" else set()  # only refused by name
     public -= {*dir(tuple)} if issubclass(kind, tuple) else set()
     assert public <= told.keys(), f"not told: {public - told.keys()}"
     for attribute in public:
