@@ -18,12 +18,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from project.tree import ROOT
-
 from dlshim.libraries import BY_KEY, installed_versions, version_tuple
 from dlshim.trial.samples import SAMPLES, quick
 
-RECORD = ROOT / "docs" / "results" / "outcomes.csv"
+RECORD = Path(__file__).parents[2] / "docs" / "results" / "outcomes.csv"
 COLUMNS = ("from", "into", "object", "function", "bare", "upgraded", "line", "date")
 #: By what a row is found.
 KEY = COLUMNS[:4]
