@@ -43,7 +43,7 @@ def pairs_of(told: dict) -> list[Pair]:
                 len(cells),
                 sum(bare == "works" for bare, _ in outcomes),
                 sum(now["outcome"] == "works" for _, now in outcomes),
-                sum(now.get("cured", {}).get("outcome") == "works" for _, now in outcomes),
+                sum(bool(now.get("cure")) for _, now in outcomes),
                 sum(bare in ("wrong", "died") for bare, _ in outcomes),
             )
         )
