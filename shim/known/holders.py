@@ -17,7 +17,7 @@ class Holder:
 
 
 HOLDERS = (
-    Holder("pillow", "Image", "x", "its own memory, read-only"),
+    Holder("pillow", "Image", "x", "a copy that Pillow makes, read-only"),
     Holder("opencv-python", "image", "x", "an array of NumPy"),
     Holder("opencv-python-headless", "image", "x", "an array of NumPy"),
     Holder("open3d", "Tensor", "x", "its own memory"),
