@@ -118,15 +118,21 @@ def cure(x: Any, name: str, wrapped: bool) -> str | None:
 
 def unsupported(x: Any, name: str, authored: bool) -> str:
     """Make the text of an UnsupportedObjectError; authored: the class is a decorated one."""
+    if x is None:
+        return f"'{name}' object: it cannot be exported; it is None: the call before gave nothing"
     found = None
     with suppress(Exception):  # the object's code runs
         found = cure(x, name, False)
     if found is None and authored:
         found = "pass the name of its array as inner= to dlshim.producer instead"
     found = found or "pass an array instead"
-    mark = "," if found.startswith("because ") else ";"
+    text = f"'{name}' object: it cannot be exported; {found}"
+    if found.startswith("because "):
+        text = text.replace("exported; because", "exported, because")
+    if type(x).__module__ == "builtins":  # nobody looks for a protocol in a list or a number
+        return text
     return (
-        f"'{name}' object: it cannot be exported{mark} {found} (it offers none of __dlpack__, "
+        f"{text} (it offers none of __dlpack__, "
         "DLPack's C exchange API, a capsule function, __cuda_array_interface__, "
         "__sycl_usm_array_interface__, __array_struct__, __array_interface__, __arrow_c_array__, "
         "__arrow_c_stream__ and the buffer protocol)"

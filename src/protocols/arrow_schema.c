@@ -134,6 +134,10 @@ static const struct {
     {"U", "its elements are text or bytes, which DLPack has no dtype for", "text"},
     {"z", "its elements are text or bytes, which DLPack has no dtype for", "text"},
     {"Z", "its elements are text or bytes, which DLPack has no dtype for", "text"},
+    {"ti", "its elements are spans of months and days, which DLPack has no dtype for",
+     "type"},
+    {"_pli128", "its elements are integers of 128 bits, which DLPack has no dtype for",
+     "type"},
     {"+s", "it has fields or columns ('%s' is the first), each with memory of its own",
      "fields"},
     {"+r", "it is run-end encoded: its memory holds runs, not the values", "runs"},
@@ -169,8 +173,10 @@ refuse_type(dls_arrow_column *column, const arrow_schema *schema, bool extended)
                                     first_field(schema), 0);
         }
     }
-    return dls_arrow_refuse(column, "DLPack has no dtype for its type '%s'", "type",
-                            format, 0);
+    return dls_arrow_refuse(column,
+                            "its elements are of a type of Arrow that DLPack has "
+                            "no dtype for",
+                            "type", "", 0);
 }
 
 /* --- types that reinterpret= names ------------------------------------------ */

@@ -13,6 +13,7 @@ import dlshim
 from doubles import columns as made
 from doubles.columns import Count, array, child, child_schema, numbers, schema
 
+NO_DTYPE = "a type of Arrow that DLPack has no dtype for"
 CORRECTED = "the producer has to be corrected"
 RELEASED = "a struct of it was released before"
 
@@ -67,10 +68,19 @@ LIES = {
     "fewer nulls than none": (CORRECTED, lambda c: plain(c, null_count=-2)),
     "no format": (CORRECTED, lambda c: typed(c, None)),
     "an empty format": (CORRECTED, lambda c: typed(c, "")),
-    "a format of nobody's": ("no dtype for its type 'qq'", lambda c: typed(c, "qq")),
-    "lists of no size": ("no dtype for its type '[+]w:'", lambda c: typed(c, "+w:")),
-    "lists of a negative size": ("its type '[+]w:-1'", lambda c: typed(c, "+w:-1")),
-    "lists of too many": ("its type '[+]w:9{30}'", lambda c: typed(c, "+w:" + 30 * "9")),
+    "a format of nobody's": (
+        "a type of Arrow that DLPack has no dtype for",
+        lambda c: typed(c, "qq"),
+    ),
+    "lists of no size": (NO_DTYPE, lambda c: typed(c, "+w:")),
+    "lists of a negative size": (
+        "a type of Arrow that DLPack has no dtype for",
+        lambda c: typed(c, "+w:-1"),
+    ),
+    "lists of too many": (
+        "a type of Arrow that DLPack has no dtype for",
+        lambda c: typed(c, "+w:" + 30 * "9"),
+    ),
     "lists without a type": (CORRECTED, lambda c: typed(c, "+w:2")),
     "lists of two types": (
         CORRECTED,

@@ -36,9 +36,16 @@ def made(name="Nothing", bases=(), **members):
 @pytest.mark.parametrize("x", LASTING, ids=lambda x: type(x).__name__)
 def test_a_refusal_says_the_same_each_time(x, function):
     first = str(refusal(x, function))
-    assert first.startswith(f"'{type(x).__name__}' object: it cannot be exported; pass ")
-    assert first.endswith("and the buffer protocol)"), "the cure stands first, the protocols last"
+    cure = "it is None: the call before gave nothing" if x is None else "pass "
+    assert first.startswith(f"'{type(x).__name__}' object: it cannot be exported; {cure}")
+    assert "__dlpack__" not in first, "nobody looks for a protocol in a number"
     assert {str(refusal(x, function)) for _ in range(3)} == {first}
+
+
+def test_a_class_that_may_have_a_protocol_is_told_which_there_are():
+    said = str(refusal(made()()))
+    assert "it cannot be exported; pass an array instead (it offers none of __dlpack__" in said
+    assert said.endswith("and the buffer protocol)"), "the cure stands first, the protocols last"
 
 
 def test_the_text_is_made_when_it_is_read(monkeypatch):
