@@ -37,7 +37,7 @@ PyObject *
 dls_producer_take_answer(dls_producer *self)
 {
     PyObject *capsule = NULL;
-    DLS_SWAP(dls_shared *, kept, self->kept, NULL);
+    dls_shared *kept = dls_producer_swap_share(self, NULL);
     if (kept == NULL) {
         return NULL;
     }

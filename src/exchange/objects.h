@@ -46,12 +46,19 @@ dls_producer_data(PyObject *self)
     return DLS_DATA_OF_BASE(dls_producer, self);
 }
 
+/* Put this share (stolen) in the place of what is kept, which is now the caller's. */
+static inline dls_shared *
+dls_producer_swap_share(dls_producer *self, dls_shared *share)
+{
+    DLS_SWAP(dls_shared *, before, self->kept, share);
+    return before;
+}
+
 /* Keep this share (stolen) until the next export. */
 static inline void
 dls_producer_keep_share(dls_producer *self, dls_shared *share)
 {
-    DLS_SWAP(dls_shared *, before, self->kept, share);
-    dls_shared_drop(before, DLS_ATTACHED);
+    dls_shared_drop(dls_producer_swap_share(self, share), DLS_ATTACHED);
 }
 
 /* After an export: `kept` becomes x->kept, the memory that was made for it, which is

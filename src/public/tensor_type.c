@@ -407,8 +407,8 @@ static PyMethodDef methods[] = {
                        METH_FASTCALL | METH_KEYWORDS),
     {"tobytes", DLS_FASTCALL(tensor_tobytes), METH_FASTCALL | METH_KEYWORDS,
      "tobytes($self, order=\"C\")\n--\n\n"
-     "The elements as bytes, in row-major (C) or column-major (F) order, or as they lie "
-     "(A)."},
+     "The elements as bytes, in row-major (C) or column-major (F) order, or as they\n"
+     "lie (A)."},
     {"tolist", DLS_FASTCALL(tensor_tolist), METH_FASTCALL | METH_KEYWORDS,
      "tolist($self, /)\n--\n\n"
      "The elements as Python's numbers, in nested lists; NumPy's tolist()."},
