@@ -502,11 +502,11 @@ def install_peers(s: nox.Session) -> None:
 
 @session("bench", requires=WHEEL)
 def bench(s: nox.Session) -> None:
-    """Nanoseconds beside the peers; `-- copies`: host copies beside NumPy's and torch's (shown,
-    never a gate)."""
+    """Nanoseconds beside the peers; `-- copies`: host copies beside NumPy's and torch's; `-- manual
+    FOLDER`: the tables of the manual (shown, never a gate)."""
     install_peers(s)
     words = list(s.posargs)
-    program = words.pop(0) if words[:1] == ["copies"] else "bench"
+    program = words.pop(0) if words[:1] in (["copies"], ["manual"]) else "bench"
     s.run("python", f"benchmarks/{program}.py", *words)
 
 
@@ -527,7 +527,7 @@ def instructions(s: nox.Session) -> None:
     libraries = ("numpy", "pyarrow", "apache-tvm-ffi")
     install(s, *(f"{name}=={pins[name]}" for name in libraries), "nanobind")
     own = "^(?!torch|peers).*(dlshim|floor|direct|inner|upgrade|by hand)$"
-    own += "|^(legacy|standard class|pyarrow) to numpy .* bare$"
+    own += "|^(legacy|instance|standard class|pyarrow) to numpy .* bare$"
     own += r"|^.*, \d+\.\d+ \| bare$"
     own += r"|^peers consume (numpy|legacy) \| (dlshim\.h.*|nanobind)$"
     groups = "calls,pieces,dimensions,tables,journeys,copies,tensors,elements,consumes,older"

@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import build
@@ -45,7 +46,10 @@ STEPS_BESIDE = "|".join(
     )
 )
 PATTERN = rf"^({STEPS_BESIDE}) \| (dlshim|{'|'.join(BESIDE)})$"
-PEERS = "^(legacy|pylegacy|modern|numpy|torch) to numpy"
+PEERS = r"^(legacy|pylegacy|modern|numpy|torch) to numpy \| (ctypes-dlpack|pydlpack)$"
+#: What the tables have: of the journeys, no adapter but those in a table.
+SHOWN_WAYS = rf"\| (dlshim|floor.*|inner|torch|{'|'.join(BESIDE)})$|^.* tvm-ffi( call)? \| tvm-ffi$"
+SHOWN_WAYS += r"|^a function of|kept argument"
 TIMED_APART = "jax|torch subclass|tvm-ffi|by a capsule|standard class|pyarrow"
 RAW = ("numpy", "torch")
 
@@ -96,7 +100,8 @@ def exchanges(m: Measured) -> Iterator[tuple[str, Table]]:
     rows = pairs(m.timed, m.cases(f"^({STEPS_BESIDE})$"))
     yield "times-steps", (("operation", "beside", "bare", "dlshim", "ratio"), rows)
     rows = (
-        (case, *(cell(m.counted, case, way) for way in bench.WRAPPERS)) for case in m.cases(PEERS)
+        (case, *(cell(m.counted, case, way) for way in bench.WRAPPERS))
+        for case in m.cases(" to numpy$", "journeys")
     )
     heads = ("exchange", *bench.WRAPPERS)
     yield "instructions-peers", (heads, [row for row in rows if all(row)])
@@ -219,22 +224,33 @@ def short(release: str) -> str:
     return ".".join(release.split(".")[:2])
 
 
+Environment = tuple[list[str], Cost]
+
+
+def environments(python: pathlib.Path) -> list[Environment]:
+    """The counts with the newest NumPy of a CPython, which is that of its environment, and then
+    with each other."""
+    found = [counted_by(python, None)]
+    for folder in sorted(python.parent.parent.glob("numpy-*")):
+        if short(folder.name.partition("-")[2]) != short(found[0][0][1]):
+            found.append(counted_by(python, folder))
+    return found
+
+
 def versions(pythons: list[pathlib.Path]) -> tuple[str, report.Row, list[report.Row]]:
-    """What it was, heads and rows: an operation with one NumPy, on each CPython.  The newest NumPy
-    of a CPython is that of its environment."""
+    """What it was, heads and rows: an operation with one NumPy, on each CPython.  Instructions do
+    not notice that others are counted meanwhile."""
     found: dict[tuple[str, str], Cost] = {}
     told, heads = [], []
-    for python in pythons:
-        (release, newest, arrow), counted = counted_by(python, None)
+    with ThreadPoolExecutor() as pool:
+        counted = list(pool.map(environments, pythons))
+    for each in counted:
+        release, _, arrow = each[0][0]
         heads.append(short(release))
-        found[heads[-1], short(newest)] = found[heads[-1], "newest"] = counted
-        older = []
-        for folder in sorted(python.parent.parent.glob("numpy-*")):
-            if (heads[-1], short(folder.name.partition("-")[2])) not in found:
-                (_, numpy, _), counted = counted_by(python, folder)
-                found[heads[-1], short(numpy)] = counted
-                older.append(numpy)
-        told.append(f"CPython {release} (NumPy {', '.join((newest, *older))}, PyArrow {arrow})")
+        found[heads[-1], "newest"] = each[0][1]
+        found |= {(heads[-1], short(numpy)): cost for (_, numpy, _), cost in each}
+        numpys = ", ".join(numpy for (_, numpy, _), _ in each)
+        told.append(f"CPython {release} (NumPy {numpys}, PyArrow {arrow})")
     rows = []
     for numpy in ("1.26", "2.2", "newest"):
         every = dict.fromkeys(
@@ -249,7 +265,9 @@ def versions(pythons: list[pathlib.Path]) -> tuple[str, report.Row, list[report.
             beside = next((row[1] for row in both if row[1]), "")
             if beside:
                 rows.append((case, beside, numpy, *(c for row in both for c in row[2:4])))
-    columns = [f"{python} {what}" for python in heads for what in ("bare", "dlshim")]
+    columns = [
+        f"py{python.replace('.', '')} {what}" for python in heads for what in ("bare", "dlshim")
+    ]
     return "; ".join(told), ("operation", "beside", "numpy", *columns), rows
 
 
@@ -260,18 +278,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the tables are written")
     parser.add_argument("--python", type=pathlib.Path, action="append", default=[])
+    parser.add_argument("--without-peers", action="store_true", help="they take long to count")
     parser.add_argument("--only-versions", action="store_true", help="nothing but that table")
     given = parser.parse_args()
     build.ensure()
     told = report.conditions(*ops.distributions())
     if not given.only_versions:
-        selected = ops.select(GROUPS)
-        counted = instructions.count(list(GROUPS), "")
+        pattern = SHOWN_WAYS if given.without_peers else f"{SHOWN_WAYS}|{PEERS}"
+        selected = ops.select(GROUPS, pattern)
+        counted = instructions.count(list(GROUPS), pattern)
         timed = {name: min(each) for name, each in bench.measure(selected).items()}
         m = Measured(selected, counted, timed)
         for tables in TABLES:
             for name, (heads, rows) in tables(m):
-                report.write_csv(given.folder / f"{name}.csv", told, heads, rows)
+                if lines := list(rows):
+                    report.write_csv(given.folder / f"{name}.csv", told, heads, lines)
     if given.python:
         where, heads, rows = versions(given.python)
         told = f"{told.partition(', CPython')[0]}, {where}"
