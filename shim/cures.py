@@ -126,9 +126,8 @@ def unsupported(x: Any, name: str, authored: bool) -> str:
     if found is None and authored:
         found = "pass the name of its array as inner= to dlshim.producer instead"
     found = found or "pass an array instead"
-    text = f"'{name}' object: it cannot be exported; {found}"
-    if found.startswith("because "):
-        text = text.replace("exported; because", "exported, because")
+    mark = "," if found.startswith("because ") else ";"
+    text = f"'{name}' object: it cannot be exported{mark} {found}"
     if type(x).__module__ == "builtins":  # nobody looks for a protocol in a list or a number
         return text
     return (
