@@ -43,6 +43,7 @@ NAMES = {
     "Image": "PIL.Image",
     "sys": "sys",
     "drjit": "drjit.scalar",
+    "pypocketfft": "scipy.fft._pocketfft.pypocketfft",
 }
 #: What is named besides, and not imported as it is.
 MADE_READY = ("MPI", "StridedMemoryView")

@@ -34,6 +34,7 @@ _WRAPPER = Message(
         r"'dlshim\.(Producer|Tensor)'(?! object: )",
         "unsupported type 'Producer'",
         "alias arbitrary sequence into a tensor",
+        "only supported from non-string numpy arrays",
     ),
     versions="Python, torch, JAX, pandas and others, of what dlshim gave them",
     cause=(

@@ -117,7 +117,11 @@ ROWS = (
     ),
     Message(
         "nanobind",
-        patterns=("incompatible function arguments.*(ndarray|Producer)",),
+        patterns=(
+            # pybind11 has "Invoked with:", and shows the arguments themselves.
+            r"incompatible function arguments.*Invoked with types:.*(ndarray|Producer)",
+            r"incompatible function arguments\. \(ndarray\)",
+        ),
         versions="functions made with nanobind",
         cause=(
             "The dtype, the layout or the read-only mark is not as the function declares. "
