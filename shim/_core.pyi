@@ -130,6 +130,10 @@ class Tensor:
         """The only element as a number of Python, or the one at these indices; NumPy's
         item().
         """
+    def view(self, dtype: _DType) -> Tensor:
+        """The same memory with another dtype of the same width, as from_dlpack(t,
+        reinterpret=dtype) gives it.
+        """
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The memory as a NumPy array, for numpy.asarray(); host memory only."""
     def numpy(self) -> ndarray[Any, Any]:

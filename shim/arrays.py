@@ -159,6 +159,11 @@ def tobytes(tensor: Tensor, order: str | None = "C") -> bytes:
     return bytes(_as_bytes(from_dlpack(turned, order="C")))
 
 
+def view(tensor: Tensor, dtype: Any) -> Tensor:
+    """Return the same memory with another dtype; MLX asks so for the bits of bfloat16."""
+    return from_dlpack(tensor, reinterpret=dtype)
+
+
 def reduce(tensor: Tensor, protocol: int) -> Any:
     """``__reduce_ex__``: the memory as one byte buffer, and how to read it."""
     _check_host(tensor)

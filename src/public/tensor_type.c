@@ -338,6 +338,7 @@ tensor_dlpack_device(PyObject *self, PyObject *DLS_UNUSED(ignored))
 IN_PYTHON(array)
 IN_PYTHON(tolist)
 IN_PYTHON(item)
+IN_PYTHON(view)
 IN_PYTHON(reduce)
 #undef IN_PYTHON
 
@@ -416,6 +417,10 @@ static PyMethodDef methods[] = {
      "item($self, /, *args)\n--\n\n"
      "The only element as a number of Python, or the one at these indices; NumPy's\n"
      "item()."},
+    {"view", DLS_FASTCALL(tensor_view), METH_FASTCALL | METH_KEYWORDS,
+     "view($self, dtype)\n--\n\n"
+     "The same memory with another dtype of the same width, as from_dlpack(t,\n"
+     "reinterpret=dtype) gives it."},
     {"numpy", tensor_numpy, METH_NOARGS,
      "numpy($self, /)\n--\n\n"
      "The memory as a NumPy array, as numpy.asarray() gives it; host memory only."},

@@ -255,6 +255,21 @@ def test_tobytes_is_numpys(dtype, shape, strides, start):
         t.tobytes("C", "C")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("shape", "strides", "start"), LAYOUTS.values(), ids=LAYOUTS)
+def test_a_view_is_the_memory_with_another_dtype(dtype, shape, strides, start):
+    t = dlshim.from_dlpack(P2(shape, dtype, strides=strides, start=start))
+    bits = f"uint{8 * t.itemsize}"
+    seen = t.view(bits)
+    assert (seen.dtype, seen.shape, seen.strides) == (bits, t.shape, t.strides)
+    assert seen.data_ptr() == t.data_ptr() and seen.tobytes() == t.tobytes()
+    assert dlshim.from_dlpack(t, readonly=True).view(dtype=bits).readonly
+    with pytest.raises(BufferError, match="of that width"):
+        t.view("int8")
+    with pytest.raises(TypeError):
+        t.view()
+
+
 def test_a_rebuilt_tensor_keeps_its_buffer_alive():
     data = pickle.dumps(dlshim.from_dlpack(P2((3,), "int32")), 5)
     again = pickle.loads(data)
