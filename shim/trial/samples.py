@@ -143,7 +143,10 @@ def _pair(source: str, into: str, call: str, trials: list[Trial]) -> Facts:
 
 
 def _array(call: str, trial: Trial) -> Facts:
-    """Return what an array comes to; line: the one to use, "" where none works."""
+    """Return what an array comes to; line: the one to use, "" where none works.
+
+    harm_added: what the plain upgrade does to the array, and the bare call does not.
+    """
     bare = next(each for each in trial.outcomes if each.line == call)
     plain, best = trial.outcomes[0], ways.best(trial.outcomes)
     return {
@@ -154,4 +157,5 @@ def _array(call: str, trial: Trial) -> Facts:
         "why": plain.why.partition("\n")[0],
         "line": best.line if best else "",
         "harm": "; ".join(dict.fromkeys((*bare.what, *plain.what))),
+        "harm_added": "; ".join(each for each in plain.what if each not in bare.what),
     }

@@ -100,14 +100,18 @@ def tried(only: str = "") -> dict[str, Any]:
 
 
 def rows_of(told: dict[str, Any]) -> Rows:
-    """The rows of what was tried; a build of torch is no release of its own."""
+    """The rows of what was tried; a build of torch is no release of its own.
+
+    An array that is right and harmed by dlshim alone, by a write although it is read-only, "harms".
+    """
     versions = {key: version.partition("+")[0] for key, version in told["versions"].items()}
     today = datetime.date.today().isoformat()
     found = {}
     for pair in told["pairs"]:
         releases = [f"{key} {versions[key]}" for key in (pair["from"], pair["library"])]
         for each in pair["arrays"]:
-            values = [each["array"], pair["into"], each["bare"], each["upgraded"], each["line"]]
+            upgraded = "harms" if each["harm_added"] else each["upgraded"]
+            values = [each["array"], pair["into"], each["bare"], upgraded, each["line"]]
             row = dict(zip(COLUMNS, [*releases, *values, today], strict=True))
             found[tuple(row[name] for name in KEY)] = row
     return found
@@ -181,7 +185,7 @@ def red(now: Rows, asks: Iterable[str]) -> list[str]:
         f"{' | '.join(key)}: bare {row['bare']}, upgraded {row['upgraded']}"
         for key, row in now.items()
         if (row["bare"] == "works" and not row["line"])
-        or (row["bare"] != row["upgraded"] and row["upgraded"] in ("dies", "hangs"))
+        or (row["bare"] != row["upgraded"] and row["upgraded"] in ("dies", "hangs", "harms"))
         or (row["bare"] != row["upgraded"] == "wrong" and key[1].partition(" ")[0] in asks)
     ]
 

@@ -53,7 +53,8 @@ def test_differences_and_harm_are_found() -> None:
     assert outcomes.differences(right, {}) == []
     assert len(outcomes.differences(right, row("works", "refused"))) == 1
     assert len(outcomes.differences(right, row("works", "works", ""))) == 1
-    for bad in (row("works", "refused", ""), row("refused", "dies"), row("works", "wrong")):
+    harmed = row("works", "harms")
+    for bad in (row("works", "refused", ""), row("refused", "dies"), row("works", "wrong"), harmed):
         assert len(outcomes.red(bad, {"torch"})) == 1
     for fine in (right, row("wrong", "wrong", ""), row("dies", "refused", "")):
         assert outcomes.red(fine, {"torch"}) == []
