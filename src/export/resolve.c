@@ -592,13 +592,25 @@ resolve_readonly(dls_exchange *x, dls_resolved *resolved)
 
 /* --- layout and flags ------------------------------------------------------- */
 
+/* The options that copy what the consumer does not take; copy=False has to go first. */
+static const char *
+orders_that_copy(const dls_exchange *x)
+{
+    bool hidden = x->request.who.hidden;
+    if (x->request.want.copy == 0) {
+        return hidden ? "copy=None in place of copy=False, and order=\"C\","
+                      : "copy=None in place of copy=False, and order=\"auto\" or "
+                        "order=\"C\",";
+    }
+    return hidden ? "order=\"C\"" : "order=\"auto\" or order=\"C\"";
+}
+
 /* The refusal says what the consumer does with such memory.  package: as of
  * dls_request_layout.  Always -1. */
 static int
 refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
 {
-    const char *cures = x->request.who.hidden ? "order=\"C\""
-                                              : "order=\"auto\" or order=\"C\"";
+    const char *cures = orders_that_copy(x);
     switch (layout) {
     case DLS_LAYOUT_ROW_MAJOR:
         return dls_refuse(x->state, DLS_EOPTION, x->source,

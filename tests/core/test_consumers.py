@@ -163,6 +163,19 @@ def test_N9_order_c_copies_for_everybody(cls):
         assert imported.values() == [3, 2, 1, 0]
 
 
+def test_N9_the_cure_for_who_wants_no_copy_is_taken():
+    upgraded = dlshim.upgrade(backwards())
+    upgraded.__dlpack_device__()
+    with pytest.raises(BufferError, match="copy=None in place of copy=False, and order=") as error:
+        upgraded.__dlpack__(max_version=(1, 0), copy=False)
+    tells(error.value, 'order="auto"', 'order="C"')
+    for order in ("auto", "C"):
+        cured = dlshim.upgrade(backwards(), order=order)
+        cured.__dlpack_device__()
+        with versioned(cured, copy=None) as imported:
+            assert imported.values() == [3, 2, 1, 0]
+
+
 def test_N9_a_copy_has_no_negative_strides_to_refuse():
     upgraded = dlshim.upgrade(backwards())
     upgraded.__dlpack_device__()

@@ -92,7 +92,8 @@ class ThroughTensor(Upgraded):
 
 
 class NoCure(Exception):
-    """The plain call works, or its error names no option, or it has used a raw capsule up."""
+    """The plain call works, or its error names no option of dlshim alone, or it has used a raw
+    capsule up."""
 
 
 class Cured(Upgraded):
@@ -109,7 +110,8 @@ class Cured(Upgraded):
             options = [each for each in options_in(str(error)) if "share" not in each]
         else:
             options = []
-        if not options or type(made.obj).__name__ == "PyCapsule":
+        # copy=None is for the consumer's own call, in place of its copy=False.
+        if not options or "copy=None" in options or type(made.obj).__name__ == "PyCapsule":
             raise NoCure
         call = {"capsule": "to_capsule", "buffer": "from_dlpack"}
         name = next((call[kind] for kind in call if getattr(consumer, kind)), "upgrade")
