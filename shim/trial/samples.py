@@ -145,7 +145,7 @@ def _pair(source: str, into: str, call: str, trials: list[Trial]) -> Facts:
 def _array(call: str, trial: Trial) -> Facts:
     """Return what an array comes to; line: the one to use, "" where none works.
 
-    harm_added: what the plain upgrade does to the array, and the bare call does not.
+    harm_added: what the plain upgrade does to the array without a warning, and the bare call not.
     """
     bare = next(each for each in trial.outcomes if each.line == call)
     plain, best = trial.outcomes[0], ways.best(trial.outcomes)
@@ -157,5 +157,7 @@ def _array(call: str, trial: Trial) -> Facts:
         "why": plain.why.partition("\n")[0],
         "line": best.line if best else "",
         "harm": "; ".join(dict.fromkeys((*bare.what, *plain.what))),
-        "harm_added": "; ".join(each for each in plain.what if each not in bare.what),
+        "harm_added": "; ".join(
+            each for each in plain.what if each not in bare.what and not plain.warnings
+        ),
     }

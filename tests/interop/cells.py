@@ -107,11 +107,12 @@ class Cured(Upgraded):
         try:
             consumer.take(super().give(producer, consumer, made))
         except Exception as error:
-            options = [each for each in options_in(str(error)) if "share" not in each]
+            said = str(error)
         else:
-            options = []
+            said = ""
+        options = [each for each in options_in(said) if "share" not in each]
         # copy=None is for the consumer's own call, in place of its copy=False.
-        if not options or "copy=None" in options or type(made.obj).__name__ == "PyCapsule":
+        if not options or "copy=None" in said or type(made.obj).__name__ == "PyCapsule":
             raise NoCure
         call = {"capsule": "to_capsule", "buffer": "from_dlpack"}
         name = next((call[kind] for kind in call if getattr(consumer, kind)), "upgrade")

@@ -102,7 +102,8 @@ def tried(only: str = "") -> dict[str, Any]:
 def rows_of(told: dict[str, Any]) -> Rows:
     """The rows of what was tried; a build of torch is no release of its own.
 
-    An array that is right and harmed by dlshim alone, by a write although it is read-only, "harms".
+    Where the bare call works, what is written into without a warning by the upgraded one alone,
+    although it is read-only, "harms".  When JAX reads is luck, bare too.
     """
     versions = {key: version.partition("+")[0] for key, version in told["versions"].items()}
     today = datetime.date.today().isoformat()
@@ -110,7 +111,8 @@ def rows_of(told: dict[str, Any]) -> Rows:
     for pair in told["pairs"]:
         releases = [f"{key} {versions[key]}" for key in (pair["from"], pair["library"])]
         for each in pair["arrays"]:
-            upgraded = "harms" if each["harm_added"] else each["upgraded"]
+            harms = each["bare"] == "works" and "WRITES" in each["harm_added"]
+            upgraded = "harms" if harms else each["upgraded"]
             values = [each["array"], pair["into"], each["bare"], upgraded, each["line"]]
             row = dict(zip(COLUMNS, [*releases, *values, today], strict=True))
             found[tuple(row[name] for name in KEY)] = row
