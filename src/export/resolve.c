@@ -598,9 +598,8 @@ orders_that_copy(const dls_exchange *x)
 {
     bool hidden = x->request.who.hidden;
     if (x->request.want.copy == 0) {
-        return hidden ? "copy=None in place of copy=False, and order=\"C\","
-                      : "copy=None in place of copy=False, and order=\"auto\" or "
-                        "order=\"C\",";
+        return hidden ? "copy=None and order=\"C\""
+                      : "copy=None and order=\"auto\" or order=\"C\"";
     }
     return hidden ? "order=\"C\"" : "order=\"auto\" or order=\"C\"";
 }
