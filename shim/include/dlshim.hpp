@@ -1033,7 +1033,7 @@ class collector {
     }
 
     static bool is_around() { return innermost() != nullptr; }
-    /* What is the same for each try of an argument: the container that has it, if there is one. */
+    /* The object by which two tries of one argument are known: its container, if it has one. */
     static const PyObject *argument(const PyObject *obj) {
         return innermost() != nullptr ? innermost()->container_ : obj;
     }
@@ -1058,8 +1058,8 @@ struct asked_last {
     }
 };
 
-/* Of an argument that the binder did not come to, because one before it did not fit: leaves word.  An array
- * among those tells that it was the second time. */
+/* The turn of one argument.  It leaves word where the binder did not come to the argument, because one
+ * before that did not fit.  An array among those before tells that it was the second time. */
 template <class Parameter> class turn {
   public:
     explicit turn(bool came) : before_(asked_last::here().count), came_(came) {}

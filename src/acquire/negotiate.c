@@ -449,8 +449,8 @@ acquire_by(dls_exchange *x, dls_learned learned, dls_form form)
     if (known == 0 && check_stream_object(x) < 0) {
         return -1;
     }
-    /* Of a type that was seen off the host, only an object that says where it lies is
-     * known to answer in the form that was learned on the host. */
+    /* The form was learned on the host.  If the type was also seen off the host, only
+     * an object that says where it lies is known to answer in it. */
     if (form == 0 || (known == 0 && learned.off_host)) {
         return negotiate_on_host(x) < 0 ? -1
                                         : check_device(x, known > 0 ? &device : NULL);

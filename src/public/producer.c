@@ -368,7 +368,7 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* What object.__dir__() says, without the names above: editors offer what is there. */
+/* dir() is object.__dir__() without the names above: editors offer what is there. */
 static PyObject *
 producer_dir(PyObject *self, PyObject *DLS_UNUSED(ignored))
 {
