@@ -399,7 +399,7 @@ def test_the_declarations_for_cython_are_those_of_the_header() -> None:
 def test_what_each_module_of_cython_gets_compiles_without_a_warning(
     compiler: str, tmp_path: Path
 ) -> None:
-    """Also one without a request of its own.  What is not used shows only in a whole compilation."""
+    """Also one without a request of its own: what is not used shows only in a whole compilation."""
     whole = [*(flag for flag in STRICT if flag != "-fsyntax-only"), "-c", "-o", os.devnull]
     declared = (INCLUDE.parent / "__init__.pxd").read_text()
     (included,) = re.findall(r'cdef extern from \*:\n    """\n(.*?)"""', declared, re.S)
