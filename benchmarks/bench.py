@@ -28,6 +28,7 @@ import report  # noqa: E402
 
 TURNS = 60
 WRAPPERS = ("bare", "dlshim", "ctypes-dlpack", "pydlpack")
+TRIAL = 3  # statements that are run, and again with a clock, before a batch is made
 BATCH = 500e-6  # seconds, about: short enough to fall between two turns of other programs
 
 Loop = Callable[[int], None]
@@ -45,11 +46,14 @@ def loops_of(selected: list[ops.Operation]) -> dict[str, tuple[Loop, int]]:
     for operation in selected:
         try:
             loop = ops.make_loop(operation, names)
-            loop(3)
+            loop(TRIAL)
         except Exception as error:  # a peer may refuse; the others are still timed
             print(f"refused: {operation.name}: {type(error).__name__}: {error}".splitlines()[0])
             continue
-        found[operation.name] = loop, max(1, int(BATCH / max(seconds(loop, 3) / 3, 1e-8)))
+        times = max(1, int(BATCH / max(seconds(loop, TRIAL) / TRIAL, 1e-8)))
+        if operation.most is not None:
+            times = min(times, (operation.most - 2 * TRIAL) // TURNS)
+        found[operation.name] = loop, times
     return found
 
 

@@ -276,6 +276,7 @@ class Operation:
     statement: str
     reference: str  # the way, on the same case, that this one is compared with
     loops: int = 1  # executions of the operation in one statement
+    most: int | None = None  # how often the statement can run: what its setup made is used up then
 
     @property
     def name(self) -> str:
@@ -373,16 +374,21 @@ def off_host() -> Iterator[Operation]:
             yield Operation(case, way, setup, statement, "direct")
 
 
+#: Classes that were never met: as many as a count has loops, and more.
+STRANGERS = 3000
+
+
 def first_meetings() -> Iterator[Operation]:
-    """An object of a class that was never met: as many classes as a count has loops, and more."""
+    """An object of a class that was never met."""
     asked = {
         "from_dlpack": "dlshim.from_dlpack(kinds.__next__())",
         "upgrade": "dlshim.upgrade(kinds.__next__())",
     }
     for name, statement in asked.items():
         for way, each in {"direct": "kinds.__next__().__dlpack__()", "dlshim": statement}.items():
-            setup = "x = floor.Legacy(); kinds = strangers(x, 3000)"
-            yield Operation(f"first meeting by {name}", way, setup, each, "direct")
+            setup = f"x = floor.Legacy(); kinds = strangers(x, {STRANGERS})"
+            case = f"first meeting by {name}"
+            yield Operation(case, way, setup, each, "direct", most=STRANGERS)
 
 
 def numpy_release() -> str:
