@@ -4,7 +4,114 @@ from __future__ import annotations
 
 from .message import Message
 
+#: What is searched most is first, here and on the manual's page.
 ROWS = (
+    Message(
+        "device-to-numpy",
+        patterns=(
+            r"can't convert (?!meta)\S+ device type tensor to numpy",
+            "Implicit conversion to a NumPy array is not allowed",
+        ),
+        versions="torch, CuPy",
+        cause="The memory is on a GPU, and NumPy reads host memory. Ask for the copy.",
+        cures=('numpy.from_dlpack(dlshim.upgrade(x, device="cpu"))',),
+    ),
+    Message(
+        "list-of-tensors",
+        patterns=("only one element tensors can be converted",),
+        versions="torch.tensor",
+        cause="torch.tensor takes a list of numbers, and this one has tensors.",
+        cures=("torch.stack(x)",),
+    ),
+    Message(
+        "objects",
+        patterns=(
+            r"np\.ndarray of type numpy\.object_",
+            "Unsupported object type",
+            "Dtype object is not a valid JAX array type",
+        ),
+        versions="torch, TensorFlow, JAX",
+        cause=(
+            "The array holds Python objects, not numbers: its rows are arrays, or numbers of "
+            "several types."
+        ),
+        cures=(
+            "consumer(numpy.stack(x))  # rows of one shape",
+            "consumer(x.astype('float64'))  # numbers",
+        ),
+    ),
+    Message(
+        "numpy-wanted",
+        patterns=(r"expected np\.ndarray \(got",),
+        versions="torch.from_numpy",
+        cause="torch.from_numpy takes arrays of NumPy only: no columns, no scalars, no others.",
+        cures=(
+            'torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))  # a copy if it is read-only',
+        ),
+    ),
+    Message(
+        "ragged",
+        patterns=("expects each tensor to be equal size", "inhomogeneous shape"),
+        versions="torch.stack and torch's DataLoader; NumPy from 1.24",
+        cause="The rows differ in length, and an array has one length for all. Fill them up.",
+        cures=(
+            "torch.nn.utils.rnn.pad_sequence([torch.as_tensor(i) for i in x], batch_first=True)",
+        ),
+    ),
+    Message(
+        "two-dtypes",
+        patterns=(
+            "to have the same dtype, but got",
+            "must have the same dtype, but got",
+            r"expected scalar type \w+ but found",
+        ),
+        versions="torch",
+        cause="NumPy makes float64 and torch float32, and torch converts neither by itself.",
+        cures=("consumer(x.astype('float32'))", "consumer(x).float()  # if x is a tensor"),
+    ),
+    Message(
+        "torch-dtype",
+        patterns=(
+            r"Cannot interpret 'torch\.\w+' as a data type",
+            "'torch.dtype' object has no attribute",
+        ),
+        versions="NumPy, Zarr",
+        cause="NumPy does not know the dtypes of torch. An exchange translates them.",
+        cures=(
+            "numpy.zeros_like(numpy.asarray(dlshim.upgrade(x)))  # x: a tensor of that dtype",
+            "consumer(dlshim.upgrade(x))  # a function that was given the tensor",
+        ),
+    ),
+    Message(
+        "no-numpy",
+        patterns=("Numpy is not available",),
+        versions="torch before 2.3 with NumPy 2; torch that was imported without NumPy",
+        cause=(
+            "This torch cannot use the NumPy that is installed, because it was built for NumPy 1. "
+            "DLPack works without that."
+        ),
+        cures=(
+            "numpy.asarray(dlshim.upgrade(x))  # x: a tensor",
+            "torch.from_dlpack(dlshim.upgrade(x))  # x: an array",
+        ),
+    ),
+    Message(
+        "list-of-arrays",
+        patterns=("tensor from a list of numpy.ndarrays is extremely slow",),
+        versions="torch.tensor",
+        cause="torch reads a list number by number. Arrays of one shape are stacked first.",
+        cures=('dlshim.to(x, "torch")', "torch.from_dlpack(dlshim.upgrade(numpy.stack(x)))"),
+    ),
+    Message(
+        "collate",
+        patterns=("default_collate: batch must contain",),
+        versions="torch's DataLoader",
+        cause=(
+            "default_collate knows tensors and arrays of NumPy. Give the DataLoader a collate_fn= "
+            "for images, columns and arrays of other libraries."
+        ),
+        cures=('torch.stack([torch.from_dlpack(dlshim.upgrade(i, readonly="share")) for i in x])',),
+    ),
     Message(
         "quantized",
         patterns=(r"Got unsupported ScalarType QU?Int", "QUInt/QInt types are not supported"),
@@ -63,13 +170,6 @@ ROWS = (
         cures=('torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))',),
     ),
     Message(
-        "list-of-arrays",
-        patterns=("tensor from a list of numpy.ndarrays is extremely slow",),
-        versions="torch.tensor",
-        cause="torch reads a list number by number. Arrays of one shape are stacked first.",
-        cures=('dlshim.to(x, "torch")', "torch.from_dlpack(dlshim.upgrade(numpy.stack(x)))"),
-    ),
-    Message(
         "dates",
         patterns=(r"np\.ndarray of type numpy\.(datetime64|timedelta64)",),
         versions="torch",
@@ -103,86 +203,11 @@ ROWS = (
         ),
     ),
     Message(
-        "objects",
-        patterns=(
-            r"np\.ndarray of type numpy\.object_",
-            "Unsupported object type",
-            "Dtype object is not a valid JAX array type",
-        ),
-        versions="torch, TensorFlow, JAX",
-        cause=(
-            "The array holds Python objects, not numbers: its rows are arrays, or numbers of "
-            "several types."
-        ),
-        cures=(
-            "consumer(numpy.stack(x))  # rows of one shape",
-            "consumer(x.astype('float64'))  # numbers",
-        ),
-    ),
-    Message(
-        "device-to-numpy",
-        patterns=(
-            r"can't convert (?!meta)\S+ device type tensor to numpy",
-            "Implicit conversion to a NumPy array is not allowed",
-        ),
-        versions="torch, CuPy",
-        cause="The memory is on a GPU, and NumPy reads host memory. Ask for the copy.",
-        cures=('numpy.from_dlpack(dlshim.upgrade(x, device="cpu"))',),
-    ),
-    Message(
-        "no-numpy",
-        patterns=("Numpy is not available",),
-        versions="torch before 2.3 with NumPy 2; torch that was imported without NumPy",
-        cause=(
-            "This torch cannot use the NumPy that is installed, because it was built for NumPy 1. "
-            "DLPack works without that."
-        ),
-        cures=(
-            "numpy.asarray(dlshim.upgrade(x))  # x: a tensor",
-            "torch.from_dlpack(dlshim.upgrade(x))  # x: an array",
-        ),
-    ),
-    Message(
-        "numpy-wanted",
-        patterns=(r"expected np\.ndarray \(got",),
-        versions="torch.from_numpy",
-        cause="torch.from_numpy takes arrays of NumPy only: no columns, no scalars, no others.",
-        cures=(
-            'torch.from_dlpack(dlshim.upgrade(x, readonly="copy"))  # a copy if it is read-only',
-        ),
-    ),
-    Message(
         "frame",
         patterns=("determine the shape of object type 'DataFrame'",),
         versions="torch",
         cause="A table is no array. to_numpy() gives its numbers one dtype, and makes one of them.",
         cures=('torch.from_dlpack(dlshim.upgrade(x.to_numpy(), readonly="copy"))',),
-    ),
-    Message(
-        "list-of-tensors",
-        patterns=("only one element tensors can be converted",),
-        versions="torch.tensor",
-        cause="torch.tensor takes a list of numbers, and this one has tensors.",
-        cures=("torch.stack(x)",),
-    ),
-    Message(
-        "collate",
-        patterns=("default_collate: batch must contain",),
-        versions="torch's DataLoader",
-        cause=(
-            "default_collate knows tensors and arrays of NumPy. Give the DataLoader a collate_fn= "
-            "for images, columns and arrays of other libraries."
-        ),
-        cures=('torch.stack([torch.from_dlpack(dlshim.upgrade(i, readonly="share")) for i in x])',),
-    ),
-    Message(
-        "ragged",
-        patterns=("expects each tensor to be equal size", "inhomogeneous shape"),
-        versions="torch.stack and torch's DataLoader; NumPy from 1.24",
-        cause="The rows differ in length, and an array has one length for all. Fill them up.",
-        cures=(
-            "torch.nn.utils.rnn.pad_sequence([torch.as_tensor(i) for i in x], batch_first=True)",
-        ),
     ),
     Message(
         "not-resizable",
@@ -200,29 +225,5 @@ ROWS = (
         versions="torch",
         cause="The array was broadcast: its elements share memory, so it cannot be written to.",
         cures=("torch.from_dlpack(dlshim.upgrade(x, copy=True))",),
-    ),
-    Message(
-        "two-dtypes",
-        patterns=(
-            "to have the same dtype, but got",
-            "must have the same dtype, but got",
-            r"expected scalar type \w+ but found",
-        ),
-        versions="torch",
-        cause="NumPy makes float64 and torch float32, and torch converts neither by itself.",
-        cures=("consumer(x.astype('float32'))", "consumer(x).float()  # if x is a tensor"),
-    ),
-    Message(
-        "torch-dtype",
-        patterns=(
-            r"Cannot interpret 'torch\.\w+' as a data type",
-            "'torch.dtype' object has no attribute",
-        ),
-        versions="NumPy, Zarr",
-        cause="NumPy does not know the dtypes of torch. An exchange translates them.",
-        cures=(
-            "numpy.zeros_like(numpy.asarray(dlshim.upgrade(x)))  # x: a tensor of that dtype",
-            "consumer(dlshim.upgrade(x))  # a function that was given the tensor",
-        ),
     ),
 )
