@@ -477,23 +477,24 @@ def call(command: list[str], **options: object) -> None:
         raise Failed(f"{' '.join(command)}\n{done.stderr}")
 
 
-def compile_file(tree: Path, file: str, target: Path) -> None:
+def compile_file(tree: Path, file: str, target: Path, flags: Iterable[str] = FLAGS) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     include = ["-I", ".", "-isystem", sysconfig.get_paths()["include"]]
     include += ["-isystem", str(ROOT / "shim" / "include")]
-    call([*CC, *FLAGS, *include, "-c", file, "-o", str(target)], cwd=tree)
+    call([*CC, *flags, *include, "-c", file, "-o", str(target)], cwd=tree)
 
 
 class Build:
     """The source as it is: every object, and what each was made from."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.tree = folder, ROOT / "src"
+    def __init__(self, folder: Path, root: Path = ROOT, flags: Iterable[str] = FLAGS) -> None:
+        self.folder, self.tree = folder, root / "src"
         self.places = find_places(self.tree)
         check_markers(self.places, MUTANTS)
         self.files = sorted(str(f.relative_to(self.tree)) for f in self.tree.glob("*/*.c"))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(lambda f: compile_file(self.tree, f, self.object(f)), self.files))
+            jobs = ((self.tree, file, self.object(file), flags) for file in self.files)
+            list(pool.map(lambda job: compile_file(*job), jobs))
 
     def object(self, file: str) -> Path:
         return self.folder / "objects" / f"{file}.o"
@@ -511,7 +512,7 @@ class Build:
         """A folder with the package, linked from our objects but for new ones."""
         site = self.folder / name / "site"
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
-        shutil.copytree(ROOT / "shim", site / "dlshim", ignore=ignored)
+        shutil.copytree(self.tree.parent / "shim", site / "dlshim", ignore=ignored)
         objects = [str(new.get(file, self.object(file))) for file in self.files]
         library = site / "dlshim" / "_core.abi3.so"
         call([*CC, "-shared", "-o", str(library), *objects, "-ldl", "-lpthread"])
