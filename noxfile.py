@@ -448,6 +448,15 @@ tool("newest", "The newest release of each library, in an environment of its own
      "tools/newest.py", "WHEEL", version=NEWCOMER, wheel=True)  # fmt: skip
 
 
+@session("mutant-matrix", requires=WHEEL)
+def mutant_matrix(s: nox.Session) -> None:
+    """Which suites notice faults that are drawn at random: a table of mutant x suite, a night's
+    work that can be resumed; `-- summary FILE` reads it."""
+    install(s, extra="test")
+    usual = ("run", "build/matrix.csv", "--minutes", "480")
+    s.run("python", "tools/mutant_matrix.py", *(s.posargs or usual))
+
+
 @session("mutants-gpu", tags=CI, requires=WHEEL)
 def mutants_gpu(s: nox.Session) -> None:
     """tests/gpu on the asynchronous fake driver, with one sync left out at a time: each of its
