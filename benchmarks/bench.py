@@ -28,7 +28,7 @@ import report  # noqa: E402
 
 TURNS = 60
 WRAPPERS = ("bare", "dlshim", "ctypes-dlpack", "pydlpack")
-TRIAL = 3  # statements that are run, and again with a clock, before a batch is made
+TRIAL = 3  # how often a statement is run, and then timed, to find the size of a batch
 BATCH = 500e-6  # seconds, about: short enough to fall between two turns of other programs
 
 Loop = Callable[[int], None]

@@ -276,7 +276,7 @@ class Operation:
     statement: str
     reference: str  # the way, on the same case, that this one is compared with
     loops: int = 1  # executions of the operation in one statement
-    most: int | None = None  # how often the statement can run: what its setup made is used up then
+    most: int | None = None  # how often it can run before what its setup made is used up
 
     @property
     def name(self) -> str:
@@ -374,7 +374,7 @@ def off_host() -> Iterator[Operation]:
             yield Operation(case, way, setup, statement, "direct")
 
 
-#: Classes that were never met: as many as a count has loops, and more.
+#: How many classes are made that dlshim has never met: more than a count has loops.
 STRANGERS = 3000
 
 

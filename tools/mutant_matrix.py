@@ -45,12 +45,12 @@ from mutation import Change
 #: As a wheel has it: without asserts.
 PLAIN = [*FLAGS, "-DNDEBUG"]
 STRICT = [*PLAIN, "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-#: The time limit is that of the run without a fault, times this, and some seconds.
+#: With a fault a run may take FACTOR times what it takes without one, and SECONDS more.
 FACTOR, SECONDS = 4, 60
-#: Of a process; a test copies more than four GiB.
+#: Bytes of address space that a process may have; one test copies more than four GiB.
 MEMORY = 20 << 30
 PYTEST = ["-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=no"]
-#: It judges the text of src, and not what it does.
+#: This file judges the text of src, and not what src does.
 PYTEST += ["--ignore=tests/device/test_mutants.py"]
 SLOW = (
     "not one_screen and not test_layers and not test_rings and not test_wheel and not test_matrix"
@@ -81,7 +81,7 @@ SUITES = {
 #: No suite passes: the module cannot be imported.
 PLANTED = "src/module/module.c", rb"return PyModuleDef_Init\(&definition\);", b"return NULL;"
 EMPTY = "runs nothing"
-#: Of a run without a fault, and with PLANTED.
+#: Seconds that a run without a fault, or with PLANTED, may take.
 MOST = 3600
 
 
@@ -111,7 +111,7 @@ class Bench:
             if any(there[name] != value for name, value in self.known.items()):
                 raise Failed(f"the table was begun otherwise ({known}): take another name")
             self.known = there
-        #: Of each run without a fault; or why it is not asked.
+        #: What a suite takes without a fault, or why it is not asked.
         self.seconds: dict[str, float | str] = self.known.setdefault("seconds", {})
         self.proving = 0.0
         self.build = Build(folder, self.tree, PLAIN)
