@@ -1,6 +1,6 @@
 """Scenarios of host memory: how producers are asked, what errors mean, what is learned.
 
-Each group yields (name, scenario, hand_on).  A scenario makes its type anew.
+A scenario makes its type anew.
 """
 
 from __future__ import annotations
@@ -8,16 +8,30 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import dlshim
 from doubles import capsules as caps
-from doubles import structs
+from doubles import structs as fields_of
 from doubles.older import InterfaceOnly, StructOnly
-from doubles.producers import ALL_KEYWORDS, EDITIONS, torch_like
+from doubles.producers import (
+    ALL_KEYWORDS,
+    EDITIONS,
+    P1,
+    P2,
+    P3,
+    Array,
+    CopiesAlways,
+    P1b,
+    P1Numpy124,
+    P2LegacyOfReadonly,
+    P2Pyarrow26,
+    torch_like,
+)
 
 from . import record
+from .pairs import Group, group
 from .record import ENTRIES, asked, own, steps, told
 from .scripted import (
     COMMON,
@@ -32,10 +46,10 @@ from .scripted import (
     when,
 )
 
-Scenario = tuple[str, Callable[[], Any], bool]
-Group = Callable[[], Iterator[Scenario]]
-
 BOTH = ("legacy", "versioned")
+#: When the odd thing happens: at once, or when the type was learned; structs may be handed on, or
+#: every one is translated.
+STATES = ("first", "learned", "translate")
 
 
 def phases(x: Any, *answers: Any) -> Callable[[int], None]:
@@ -52,57 +66,45 @@ def phases(x: Any, *answers: Any) -> Callable[[int], None]:
 # --- errors -------------------------------------------------------------------------------
 
 
-def errors_of_forms() -> Iterator[Scenario]:
-    """An error for one form of the call: before anything is learned, and afterwards."""
-    for library, error, form, ask in itertools.product(
-        ("", "numpy", "torch", "jax", "strict", "tensorflow"),
-        ERRORS,
-        ("max_version", "bare", "any", "always"),
-        BOTH,
-    ):
-        if library and error not in COMMON:
-            continue
-
-        def scenario(
-            library: str = library, error: str = error, form: str = form, ask: str = ask,
-            first: bool = False,
-        ) -> None:  # fmt: skip
-            bad = when(FORMS[form], raises(error), gives())
-            x = own(scripted(library=library)())
-            order = (bad, gives()) if first else (gives(), bad, gives())
-            steps(x, (ask,) * 3, phases(x, *order), watch=True)
-
-        name = f"{library or 'unknown'}, {error} for {form}, {ask}"
-        yield f"{name}, first", lambda s=scenario: s(first=True), True
-        yield f"{name}, learned", scenario, True
-        if not library:
-            yield f"{name}, learned, translate", scenario, False
+@group(
+    library=("unknown", "numpy", "torch", "jax", "strict", "tensorflow"),
+    error=ERRORS,
+    form=("max_version", "bare", "any", "always"),
+    ask=BOTH,
+    state=STATES,
+    where=lambda case: case.library == "unknown" or case.error in COMMON,
+)
+def errors_of_forms(library: str, error: str, form: str, ask: str, state: str) -> None:
+    """An error for one form of the call."""
+    bad = when(FORMS[form], raises(error), gives())
+    x = own(scripted(library=library)())
+    order = (bad, gives()) if state == "first" else (gives(), bad, gives())
+    steps(x, (ask,) * 3, phases(x, *order), watch=True)
 
 
-def errors_of_signatures() -> Iterator[Scenario]:
+#: The keywords that a method takes, and what it does when it is called with these.
+METHODS: dict[str, tuple[tuple[str, ...], Any]] = {
+    "nothing": ((), gives()),
+    "stream": (("stream",), gives()),
+    "stream, which it needs": (("stream",), when(FORMS["bare"], raises("TypeError"), gives())),
+    "max_version": (("max_version",), gives()),
+    "max_version, refused otherwise": (
+        ALL_KEYWORDS, when(FORMS["max_version"], raises("ValueError"), gives())
+    ),
+}  # fmt: skip
+
+
+@group(
+    library=("unknown", "numpy", "strict"),
+    takes=METHODS,
+    error=ERRORS,
+    ask=("legacy", "versioned", "from_dlpack", "owned", "borrowed"),
+)
+def errors_of_signatures(library: str, takes: str, error: str, ask: str) -> None:
     """An error of a call that was learned with other keywords than are tried first."""
-    forms: dict[str, tuple[tuple[str, ...], Any]] = {
-        "nothing": ((), gives()),
-        "stream": (("stream",), gives()),
-        "stream, which it needs": (("stream",), when(FORMS["bare"], raises("TypeError"), gives())),
-        "max_version": (("max_version",), gives()),
-        "max_version, refused otherwise": (
-            ALL_KEYWORDS, when(FORMS["max_version"], raises("ValueError"), gives())
-        ),
-    }  # fmt: skip
-    for library, form, error, ask in itertools.product(
-        ("", "numpy", "strict"), forms, ERRORS,
-        ("legacy", "versioned", "from_dlpack", "owned", "borrowed"),
-    ):  # fmt: skip
-
-        def scenario(
-            library: str = library, form: str = form, error: str = error, ask: str = ask
-        ) -> None:
-            takes, good = forms[form]
-            x = own(scripted(library=library, TAKES=takes)())
-            steps(x, (ask,) * 4, phases(x, good, raises(error), raises(error), good), watch=True)
-
-        yield f"{library or 'unknown'} takes {form}, {error}, {ask}", scenario, True
+    keywords, good = METHODS[takes]
+    x = own(scripted(library=library, TAKES=keywords)())
+    steps(x, (ask,) * 4, phases(x, good, raises(error), raises(error), good), watch=True)
 
 
 class FailingMethod:
@@ -132,67 +134,52 @@ class FailingStruct(StructOnly):
         return super().__array_struct__
 
 
-def errors_of_older() -> Iterator[Scenario]:
+OLDER: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "method": lambda: (told(type("Old", (FailingMethod, Array), {})), gives()),
+    "versioned method": lambda: (
+        told(type("Old", (FailingMethod, Array), {})), gives("versioned")
+    ),
+    "interface": lambda: (type("Old", (FailingInterface,), {}), None),
+    "struct": lambda: (type("Old", (FailingStruct,), {}), None),
+    "struct and interface": lambda: (
+        type("Old", (FailingStruct, FailingInterface), {}), None
+    ),
+}  # fmt: skip
+
+
+@group(
+    kind=OLDER,
+    error=ERRORS,
+    ask=("legacy", "versioned", "from_dlpack", "owned", "question"),
+    state=STATES[:2],
+)
+def errors_of_older(kind: str, error: str, ask: str, state: str) -> None:
     """An older protocol fails, at first or once it has worked."""
-    from doubles.producers import Array
+    cls, good = OLDER[kind]()
+    cls.ANSWER = staticmethod(good) if good else None
+    x = own(cls())
 
-    kinds: dict[str, Callable[[], tuple[Any, Any]]] = {
-        "method": lambda: (told(type("Old", (FailingMethod, Array), {})), gives()),
-        "versioned method": lambda: (
-            told(type("Old", (FailingMethod, Array), {})), gives("versioned")
-        ),
-        "interface": lambda: (type("Old", (FailingInterface,), {}), None),
-        "struct": lambda: (type("Old", (FailingStruct,), {}), None),
-        "struct and interface": lambda: (
-            type("Old", (FailingStruct, FailingInterface), {}), None
-        ),
-    }  # fmt: skip
-    for kind, error, ask, first in itertools.product(
-        kinds, ERRORS, ("legacy", "versioned", "from_dlpack", "owned", "question"), (True, False)
-    ):
+    def before(number: int) -> None:
+        bad = number == STATES.index(state)
+        cls.ANSWER = staticmethod(raises(error)) if bad else staticmethod(good) if good else None
 
-        def scenario(
-            kind: str = kind, error: str = error, ask: str = ask, first: bool = first
-        ) -> None:
-            cls, good = kinds[kind]()
-            cls.ANSWER = staticmethod(good) if good else None
-            x = own(cls())
-
-            def before(number: int) -> None:
-                bad = (number == 0) if first else (number == 1)
-                cls.ANSWER = (
-                    staticmethod(raises(error)) if bad else staticmethod(good) if good else None
-                )
-
-            steps(x, (ask,) * 3, before)
-
-        yield f"{kind}, {error}, {ask}, {'first' if first else 'learned'}", scenario, True
+    steps(x, (ask,) * 3, before)
 
 
-def errors_in_pairs() -> Iterator[Scenario]:
+@group(
+    library=("unknown", "numpy", "strict"),
+    first=COMMON,
+    second=COMMON,
+    third=("fine", "TypeError", "ValueError"),
+    ask=BOTH,
+    where=lambda case: case.library == "unknown" or case.third == "fine",
+)
+def errors_in_pairs(library: str, first: str, second: str, third: str, ask: str) -> None:
     """One error for max_version, another for the bare call, a third for the stream."""
-    for library, first, second, ask in itertools.product(
-        ("", "numpy", "strict"), COMMON, COMMON, BOTH
-    ):
-        for third in ("", "TypeError", "ValueError"):
-            if library and third:
-                continue
-
-            def scenario(
-                library: str = library, first: str = first, second: str = second,
-                third: str = third, ask: str = ask,
-            ) -> None:  # fmt: skip
-                last = raises(third) if third else gives()
-                bad = when(
-                    FORMS["max_version"],
-                    raises(first),
-                    when(FORMS["bare"], raises(second), last),
-                )
-                x = own(scripted(bad, library=library)())
-                steps(x, (ask, ask))
-
-            name = f"{library or 'unknown'}, {first}, {second}, {third or 'fine'}, {ask}"
-            yield name, scenario, True
+    last = gives() if third == "fine" else raises(third)
+    bare = when(FORMS["bare"], raises(second), last)
+    x = own(scripted(when(FORMS["max_version"], raises(first), bare), library=library)())
+    steps(x, (ask, ask))
 
 
 class WithInterface(InterfaceOnly):
@@ -235,99 +222,68 @@ BESIDE: dict[str, tuple[type, ...]] = {
 }
 
 
-def errors_beside_older() -> Iterator[Scenario]:
-    """`__dlpack__` always fails, and there is another way in."""
-    for library, beside, error, ask in itertools.product(("", "numpy"), BESIDE, ERRORS, BOTH):
-
-        def scenario(
-            library: str = library, beside: str = beside, error: str = error, ask: str = ask,
-            learned: bool = False,
-        ) -> None:  # fmt: skip
-            x = own(scripted(library=library, bases=BESIDE[beside])())
-            order = (gives(), raises(error), gives()) if learned else (raises(error),)
-            steps(x, (ask,) * 3, phases(x, *order))
-
-        name = f"{library or 'unknown'}, {error} beside {beside}, {ask}"
-        yield name, scenario, True
-        yield f"{name}, learned", lambda s=scenario: s(learned=True), True
+@group(library=("unknown", "numpy"), beside=BESIDE, error=ERRORS, ask=BOTH, state=STATES[:2])
+def errors_beside_older(library: str, beside: str, error: str, ask: str, state: str) -> None:
+    """`__dlpack__` fails, and there is another way in."""
+    x = own(scripted(library=library, bases=BESIDE[beside])())
+    order = (raises(error),) if state == "first" else (gives(), raises(error), gives())
+    steps(x, (ask,) * 3, phases(x, *order))
 
 
-def errors_of_tables() -> Iterator[Scenario]:
+@group(
+    library=("unknown", "torch"),
+    error=ERRORS,
+    after=("fine", "TypeError", "BufferError"),
+    ask=("legacy", "versioned", "owned", "borrowed", "from_dlpack", "to object"),
+    state=STATES[:2],
+)
+def errors_of_tables(library: str, error: str, after: str, ask: str, state: str) -> None:
     """The table fails, at first or once it has worked; `__dlpack__` works or fails as well."""
-    entries = ("legacy", "versioned", "owned", "borrowed", "from_dlpack", "to object")
-    for library, error, after, ask in itertools.product(
-        ("", "torch"), ERRORS, ("fine", "TypeError", "BufferError"), entries
-    ):
-
-        def scenario(
-            library: str = library, error: str = error, after: str = after, ask: str = ask,
-            first: bool = False,
-        ) -> None:  # fmt: skip
-            cls: Any = scripted(library=library, table=True)
-            if after != "fine":
-                cls.ANSWER = staticmethod(raises(after))
-            x = own(cls())
-            plan = (error, None, None) if first else (None, error, None)
-            steps(x, (ask,) * 3, lambda n: table_fails(cls, plan[n]))
-
-        name = f"{library or 'unknown'}, table {error}, then {after}, {ask}"
-        yield name, scenario, True
-        yield f"{name}, first", lambda s=scenario: s(first=True), True
+    cls: Any = scripted(library=library, table=True)
+    if after != "fine":
+        cls.ANSWER = staticmethod(raises(after))
+    x = own(cls())
+    failing = STATES.index(state)
+    steps(x, (ask,) * 3, lambda number: table_fails(cls, error if number == failing else None))
 
 
 # --- signatures ---------------------------------------------------------------------------
 
-SIGNATURES = [
+
+SIGNATURES = tuple(
     takes for n in range(5) for takes in itertools.combinations(ALL_KEYWORDS, n)
-]  # fmt: skip
+)  # fmt: skip
+FEW_SIGNATURES = ((), ("stream",), ("max_version",), ("stream", "max_version"), ALL_KEYWORDS)
 
 
-def signatures() -> Iterator[Scenario]:
+@group(
+    takes=SIGNATURES,
+    generation=("asked", "legacy", "versioned"),
+    question=("has a device", "no device"),
+    ask=("legacy", "versioned", "from_dlpack", "1.3 and stream -1"),
+    second=("the same", "the other"),
+)
+def signatures(takes: Any, generation: str, question: str, ask: str, second: str) -> None:
     """Every set of keywords, every generation of the answer, with and without a device."""
-    for takes, generation, question, ask in itertools.product(
-        SIGNATURES,
-        ("asked", "legacy", "versioned"),
-        (True, False),
-        ("legacy", "versioned", "from_dlpack", "1.3 and stream -1"),
-    ):
-        for second in ("same", "other"):
-
-            def scenario(
-                takes: tuple[str, ...] = takes, generation: str = generation,
-                question: bool = question, ask: str = ask, second: str = second,
-            ) -> None:  # fmt: skip
-                x = own(scripted(gives(generation), question=question, TAKES=takes)())
-                other = {"legacy": "versioned"}.get(ask, "legacy")
-                steps(x, (ask, ask if second == "same" else other, ask, "question"))
-
-            place = "" if question else ", no device"
-            name = f"({', '.join(takes)}) gives {generation}{place}, {ask}, {second}"
-            yield name, scenario, True
+    x = own(scripted(gives(generation), question=question == "has a device", TAKES=takes)())
+    other = {"legacy": "versioned"}.get(ask, "legacy")
+    steps(x, (ask, ask if second == "the same" else other, ask, "question"))
 
 
-def signatures_that_change() -> Iterator[Scenario]:
+@group(before=FEW_SIGNATURES, after=FEW_SIGNATURES, generation=("asked", "legacy"), ask=BOTH)
+def signatures_that_change(before: Any, after: Any, generation: str, ask: str) -> None:
     """A type that was learned takes other keywords from now on."""
-    some = ((), ("stream",), ("max_version",), ("stream", "max_version"), ALL_KEYWORDS)
-    for before, after, generation, ask in itertools.product(some, some, ("asked", "legacy"), BOTH):
-
-        def scenario(
-            before: Any = before, after: Any = after, f: str = generation, ask: str = ask
-        ) -> None:
-            cls: Any = scripted(gives(f), TAKES=before)
-            x = own(cls())
-            steps(
-                x, (ask,) * 4, lambda n: setattr(cls, "TAKES", before if n < 2 else after),
-                watch=True,
-            )  # fmt: skip
-
-        yield f"{before} then {after}, gives {generation}, {ask}", scenario, True
+    cls: Any = scripted(gives(generation), TAKES=before)
+    x = own(cls())
+    change = lambda n: setattr(cls, "TAKES", before if n < 2 else after)  # noqa: E731
+    steps(x, (ask,) * 4, change, watch=True)
 
 
 # --- structs ------------------------------------------------------------------------------
 
 
 STRUCTS: dict[str, dict[str, Any]] = {
-    **structs.ANY,
+    **fields_of.ANY,
     "one element": {"shape": (1,)},
     "empty, null data": {"shape": (2, 0, 3), "data": None},
     "pinned": {"device": (3, 0)},
@@ -348,104 +304,83 @@ STRUCTS: dict[str, dict[str, Any]] = {
     "foreign name": {"name": "arrow_array"},
 }
 VERSIONED_ONLY: dict[str, dict[str, Any]] = {
-    **structs.VERSIONED_ONLY,
+    **fields_of.VERSIONED_ONLY,
     "read-only copy": {"flags": 3},
     "1.70": {"version": (1, 70)},
 }
 NO_CAPSULES: dict[str, Any] = {"None": None, "int": 5, "tuple": (1, 0), "text": "dltensor"}
 
-STRUCT_ENTRIES = (
-    "legacy", "versioned", "1.3 and stream -1", "from_dlpack", "Tensor legacy",
-    "Tensor versioned", "to_capsule", "owned", "borrowed",
-)  # fmt: skip
-FEW_ENTRIES = ("legacy", "versioned", "from_dlpack", "owned")
-
-
-def odd_answers() -> Iterator[tuple[str, str, Any]]:
-    """(generation, name, answer)."""
-    for generation in BOTH:
-        more = VERSIONED_ONLY if generation == "versioned" else {}
-        for name, fields in (STRUCTS | more).items():
-            yield generation, name, gives(generation, **fields)
-    for name, value in NO_CAPSULES.items():
-        yield "versioned", name, returns(value)
-
-
-def structs() -> Iterator[Scenario]:
-    """A type is learned by plain exports; then comes another struct, and a plain one again."""
-    for (generation, name, odd), ask, hand_on in itertools.product(
-        list(odd_answers()), STRUCT_ENTRIES, (True, False)
-    ):
-
-        def scenario(
-            generation: str = generation, odd: Any = odd, ask: str = ask, first: bool = False
-        ) -> None:
-            x = own(scripted(TAKES=("max_version",) if generation == "versioned" else ())())
-            good = gives(generation)
-            steps(x, (ask,) * 3, phases(x, *((odd, odd, good) if first else (good, odd, good))))
-
-        mode = "" if hand_on else ", translate"
-        if hand_on or ask in FEW_ENTRIES:
-            yield f"{generation} {name}, {ask}{mode}", scenario, hand_on
-        if hand_on and ask in FEW_ENTRIES:
-            yield f"{generation} {name}, {ask}, first", lambda s=scenario: s(first=True), True
-
-
-def other_generation() -> Iterator[Scenario]:
-    """Learned by one generation, it gives the other from now on, whatever was asked."""
-    for before, after, takes, ask in itertools.product(
-        BOTH, BOTH, ((), ("max_version",), ("stream",)), STRUCT_ENTRIES
-    ):
-
-        def scenario(
-            before: str = before, after: str = after, takes: Any = takes, ask: str = ask
-        ) -> None:
-            x = own(scripted(TAKES=takes)())
-            steps(x, (ask,) * 3, phases(x, gives(before), gives(after)), watch=True)
-
-        yield f"{before} then {after}, takes {takes}, {ask}", scenario, True
-
-
-def structs_of_tables() -> Iterator[Scenario]:
-    fields = {n: f for n, f in (STRUCTS | VERSIONED_ONLY).items() if not f.keys() & OF_CAPSULES}
-    for name, ask, hand_on in itertools.product(fields, STRUCT_ENTRIES, (True, False)):
-
-        def scenario(name: str = name, ask: str = ask) -> None:
-            cls: Any = scripted(table=True)
-            x = own(cls())
-
-            def before(number: int) -> None:
-                more = dict(fields[name]) if number == 1 else {}
-                version = more.pop("version", (1, 3))
-                if more.keys() & {"shape", "strides", "dtype"}:
-                    more = {"memory": None, "start": 0, "strides": "row-major"} | more
-                cls.table_answer = lambda self: self._export(version, **more)
-
-            steps(x, (ask,) * 3, before)
-
-        mode = "" if hand_on else ", translate"
-        yield f"table {name}, {ask}{mode}", scenario, hand_on
-
-
 OF_CAPSULES = {"name", "destructor", "kept"}
+SOURCES = ("legacy method", "versioned method", "table", "legacy capsule", "versioned capsule")
 
 
-def raw_capsules() -> Iterator[Scenario]:
-    """`upgrade(capsule)` and `from_dlpack(capsule)`: once, and again when it is used up."""
-    for generation, ask, hand_on in itertools.product(BOTH, STRUCT_ENTRIES, (True, False)):
-        more = VERSIONED_ONLY if generation == "versioned" else {}
-        for name in STRUCTS | more:
+def can_give(case: Any) -> bool:
+    """Whether this source can say so, and has such a state."""
+    if case.source.endswith("capsule") and case.state == "learned":
+        return False
+    if case.struct in NO_CAPSULES:
+        return case.source == "versioned method"
+    if case.struct in VERSIONED_ONLY:
+        return not case.source.startswith("legacy")
+    return case.source != "table" or not STRUCTS[case.struct].keys() & OF_CAPSULES
 
-            def scenario(generation: str = generation, ask: str = ask, name: str = name) -> None:
-                holder: Any = own(scripted()())
-                answer = gives(generation, **(STRUCTS | VERSIONED_ONLY)[name])
-                steps(answer(holder, {}), (ask, ask))
 
-            mode = "" if hand_on else ", translate"
-            yield f"{generation} {name}, {ask}{mode}", scenario, hand_on
+@group(
+    source=SOURCES,
+    struct=(*STRUCTS, *VERSIONED_ONLY, *NO_CAPSULES),
+    ask=("legacy", "versioned", "from_dlpack", "Tensor versioned", "owned", "borrowed"),
+    state=STATES,
+    where=can_give,
+)
+def structs(source: str, struct: str, ask: str, state: str) -> None:
+    """A type that gives plain structs gives another, and a plain one again.
+
+    A capsule is asked, and asked once more when it is used up.
+    """
+    generation, _, kind = source.rpartition(" ")
+    fields = (STRUCTS | VERSIONED_ONLY).get(struct, {})
+    odd = returns(NO_CAPSULES[struct]) if struct in NO_CAPSULES else gives(generation, **fields)
+    if kind == "capsule":
+        steps(odd(own(scripted()()), {}), (ask, ask))
+        return
+    takes = ("max_version",) if generation == "versioned" else ()
+    cls: Any = scripted(table=kind == "table", TAKES=takes)
+    x = own(cls())
+
+    def before(number: int) -> None:
+        is_odd = number == 1 or (number == 0 and state == "first")
+        cls.ANSWER = staticmethod(odd if is_odd else gives(generation))
+        more = dict(fields) if is_odd else {}
+        version = more.pop("version", (1, 3))
+        if more.keys() & {"shape", "strides", "dtype"}:
+            more = {"memory": None, "start": 0, "strides": "row-major"} | more
+        cls.table_answer = lambda self: self._export(version, **more)
+
+    steps(x, (ask,) * 3, before)
+
+
+@group(
+    before=BOTH, after=BOTH, takes=((), ("max_version",), ("stream",)),
+    ask=("legacy", "versioned", "1.3 and stream -1", "from_dlpack", "Tensor legacy",
+         "Tensor versioned", "to_capsule", "owned", "borrowed"),
+)  # fmt: skip
+def other_generation(before: str, after: str, takes: Any, ask: str) -> None:
+    """Learned by one generation, it gives the other from now on, whatever was asked."""
+    x = own(scripted(TAKES=takes)())
+    steps(x, (ask,) * 3, phases(x, gives(before), gives(after)), watch=True)
 
 
 # --- requests -----------------------------------------------------------------------------
+
+
+#: Editions of producers that are asked or answer in different ways.
+UNLIKE = (
+    "P0ToDlpack", "P0VersionedToDlpack", "P0SnakeToDlpack", "P0Mxnet", "P1", "P1NullStrides",
+    "P1aNoDevice", "P1b", "P1bOffset", "P2", "P2Torch", "P3", "P3OldSpelling", "P3NoBorrow",
+    "P3TableOnly", "P3Silent", "P3NullData", "P3MajorTwo", "Strict", "StrictValueError",
+    "Asserting", "PaddleDevice", "DisagreeingDevice", "BrokenDevice", "InstanceOnly", "ByGetattr",
+)  # fmt: skip
+FEW = ("P0ToDlpack", "P1", "P2", "P3", "Strict")
 
 
 class Numbered:
@@ -530,51 +465,52 @@ def go(x: Any, do: dict[str, Callable[..., None]], **options: Any) -> None:
     record.learned(x)
 
 
-def requests() -> Iterator[Scenario]:
-    """Every way of asking, of every edition, by a type that is unknown and one that is known."""
-    for name, base in EDITIONS.items():
-        for label, request in REQUESTS.items():
-
-            def scenario(base: type = base, label: str = label, request: Any = request) -> None:
-                x = own(told(base)())
-                go(x, {label: request, "versioned": asked(**record.V1), f"{label} again": request})
-
-            yield f"{name}, {label}", scenario, True
+@group(edition=FEW, request=REQUESTS)
+def requests(edition: str, request: str) -> None:
+    """Every way of asking, by a type that is unknown and one that is known."""
+    x = own(told(EDITIONS[edition])())
+    ask = REQUESTS[request]
+    go(x, {request: ask, "versioned": asked(**record.V1), f"{request} again": ask})
 
 
-def ways_out() -> Iterator[Scenario]:
-    """Every entry of every edition, three times; both ways."""
-    for (name, base), entry, hand_on in itertools.product(EDITIONS.items(), ENTRIES, (True, False)):
+@group(
+    edition=UNLIKE, way=ENTRIES, state=("handed on", "translate"),
+    where=lambda case: case.edition in FEW
+    or case.way in ("legacy", "versioned", "copied", "question", "from_dlpack", "owned", "inspect"),
+)  # fmt: skip
+def ways_out(edition: str, way: str, state: str) -> None:
+    """The ways out of every edition, three times; a report, which learns nothing, once."""
+    x = own(told(EDITIONS[edition])())
+    times = 1 if way == "inspect" else 3
+    steps(x, (way,) * times, anew=way in ("from_dlpack", "owned"))
 
-        def scenario(base: type = base, entry: str = entry) -> None:
-            x = own(told(base)())
-            steps(x, (entry,) * 3, anew=entry in ("from_dlpack", "owned"))
 
-        yield f"{name}, {entry}{'' if hand_on else ', translate'}", scenario, hand_on
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "read-only": {"readonly": True},
+    "strided": {"strides": (1, 2)},
+    "backwards": {"strides": (-3, 1), "start": 3},
+    "broadcast": {"strides": (0, 1)},
+    "empty": {"shape": (0, 3)},
+    "scalar": {"shape": ()},
+    "offset": {"start": 4, "byte_offset": 16},
+    "NULL strides": {"null_strides": True},
+    "no deleter": {"deleter": False},
+}
 
 
-def read_only_generations() -> Iterator[Scenario]:
-    from doubles.producers import P1, P2, P3, P1b, P1Numpy124, P2LegacyOfReadonly, P2Pyarrow26
+OF_LAYOUTS = {
+    cls.__name__: cls
+    for cls in (P1, P1b, P1Numpy124, P2, P2LegacyOfReadonly, P2Pyarrow26, P3)
+}  # fmt: skip
 
-    kinds: tuple[Any, ...] = (P1, P1b, P1Numpy124, P2, P2LegacyOfReadonly, P2Pyarrow26, P3)
-    changes: dict[str, dict[str, Any]] = {
-        "read-only": {"readonly": True},
-        "strided": {"strides": (1, 2)},
-        "backwards": {"strides": (-3, 1), "start": 3},
-        "broadcast": {"strides": (0, 1)},
-        "empty": {"shape": (0, 3)},
-        "scalar": {"shape": ()},
-        "offset": {"start": 4, "byte_offset": 16},
-        "NULL strides": {"null_strides": True},
-        "no deleter": {"deleter": False},
-    }
-    for base, (name, fields), entry in itertools.product(kinds, changes.items(), ENTRIES):
 
-        def scenario(base: Any = base, fields: Any = fields, entry: str = entry) -> None:
-            x = own(told(base)(**fields))
-            steps(x, (entry, entry))
+@group(edition=OF_LAYOUTS, layout=LAYOUTS, way=ENTRIES)
+def layouts(edition: str, layout: str, way: str) -> None:
+    x = own(told(OF_LAYOUTS[edition])(**LAYOUTS[layout]))
+    steps(x, (way,) if way == "inspect" else (way, way))
 
-        yield f"{base.__name__} {name}, {entry}", scenario, True
+
+# --- options ------------------------------------------------------------------------------
 
 
 def unaligned(base: type, **fields: Any) -> Any:
@@ -585,108 +521,108 @@ def unaligned(base: type, **fields: Any) -> Any:
     return told(base)(memory=(ctypes.c_char * len(raw)).from_buffer(page, 16), **fields)
 
 
-def options() -> Iterator[Scenario]:
-    """Every option, alone and in a few pairs, for a few kinds of producers."""
-    from doubles.producers import (
-        P1,
-        P2,
-        P3,
-        CopiesAlways,
-        P0ToDlpack,
-        P1b,
-        P2Torch,
-        Placeholder,
-        VersionedAlways,
-    )
-
-    kinds: dict[str, Callable[[], Any]] = {
-        "P1": lambda: unaligned(P1),
-        "P1b": lambda: unaligned(P1b),
-        "P2": lambda: unaligned(P2),
-        "P2 read-only": lambda: unaligned(P2, readonly=True),
-        "P2 strided": lambda: unaligned(P2, strides=(1, 2)),
-        "P2 backwards": lambda: unaligned(P2, strides=(-3, 1), start=3),
-        "P2Torch": lambda: unaligned(P2Torch),
-        "P3": lambda: unaligned(P3),
-        "P3 read-only": lambda: unaligned(P3, readonly=True),
-        "VersionedAlways": lambda: unaligned(VersionedAlways),
-        "CopiesAlways": lambda: unaligned(CopiesAlways),
-        "toDlpack": lambda: unaligned(P0ToDlpack),
-        "Placeholder": lambda: unaligned(Placeholder),
-        "interface": lambda: InterfaceOnly(),
-        "bytes": lambda: bytes(range(6)),
-    }
-    alone: dict[str, list[Any]] = {
-        "stream": [None, -1, 0, 1, 2, 99, True, "x", CudaStream()],
-        "producer_stream": [None, 0, 1, 7, -1, "x", CudaStream()],
-        "unknown_stream": ["auto", "legacy", "same", "error", "none"],
-        "device": ["cpu", "cuda:0", "cuda", (1, 0), (2, 1), (3, 0), "nowhere", (0, 0)],
-        "like": [None, b"here", 3],
-        "copy": [None, True, False, 1],
-        "readonly": [None, True, False, "error", "copy", "share", "strip", 1],
-        "order": ["K", "C", "auto", None, "F"],
-        "align": [None, 64, 4096, 3, 0],
-        "reinterpret": ["int32", "uint8", "float64", (0, 32, 1), (2, 16, 2), "nothing"],
-        "assume_device": ["cpu", "cuda:0", (3, 0), (10, 0), (1, 1)],
-        "detach": [True, False],
-        "on_release": ["contract", "guard", "later"],
-    }
-    given: list[dict[str, Any]] = [{}]
-    given += [{name: value} for name, values in alone.items() for value in values]
-    given += [
-        {"copy": True, "readonly": True},
-        {"copy": False, "order": "C"},
-        {"copy": False, "align": 64},
-        {"order": "C", "readonly": "copy"},
-        {"device": "cpu", "copy": True},
-        {"device": "cpu", "like": b"here"},
-        {"device": "cuda:0", "like": b"here"},
-        {"device": "cpu", "copy": False, "stream": -1},
-        {"reinterpret": "int32", "copy": True},
-        {"copy": False, "readonly": "copy"},
-        {"assume_device": "cuda:0", "unknown_stream": "same"},
-        {"assume_device": "cuda:0", "device": "cpu"},
-    ]
-    for (name, make), more, entry in itertools.product(
-        kinds.items(), given, ("legacy", "versioned", "question", "owned", "borrowed")
-    ):
-
-        def scenario(make: Any = make, more: Any = more, entry: str = entry) -> None:
-            x = own(make())
-            steps(x, (entry, entry), **more)
-
-        if "align" in more and name in ("interface", "bytes", "CopiesAlways"):
-            continue  # their addresses are chance
-        shown = ", ".join(f"{k}={record.show(v)}" for k, v in more.items())
-        yield f"{name}, {shown or 'no option'}, {entry}", scenario, True
+OF_OPTIONS: dict[str, Callable[[], Any]] = {
+    "P1": lambda: unaligned(P1),
+    "P2": lambda: unaligned(P2),
+    "P2 read-only": lambda: unaligned(P2, readonly=True),
+    "P2 backwards": lambda: unaligned(P2, strides=(-3, 1), start=3),
+    "P3": lambda: unaligned(P3),
+    "CopiesAlways": lambda: unaligned(CopiesAlways),
+    "interface": lambda: InterfaceOnly(),
+    "bytes": lambda: bytes(range(6)),
+}
+#: What an option can be; what is refused before the producer is looked at, for one producer.
+GIVEN: dict[str, list[Any]] = {
+    "stream": [-1, 2],
+    "producer_stream": [1],
+    "unknown_stream": ["same", "error"],
+    "device": ["cpu", "cuda:0", (3, 0)],
+    "like": [None, b"here"],
+    "copy": [True, False],
+    "readonly": [True, False, "error", "copy", "share", "strip"],
+    "order": ["K", "C", "auto", "F"],
+    "align": [64, 4096],
+    "reinterpret": ["int32", "float64", (2, 16, 2)],
+    "assume_device": ["cpu", "cuda:0", (10, 0), (1, 1)],
+    "detach": [True, False],
+    "on_release": ["guard"],
+}
+PLAIN_OR_WRONG: dict[str, list[Any]] = {
+    "stream": [None, 0, 1, 99, True, "x", CudaStream()],
+    "producer_stream": [None, 0, 7, -1, "x", CudaStream()],
+    "unknown_stream": ["auto", "legacy", "none"],
+    "device": ["cuda", (1, 0), (2, 1), "nowhere", (0, 0)],
+    "like": [3],
+    "copy": [None, 1],
+    "readonly": [None, 1],
+    "order": [None],
+    "align": [None, 3, 0],
+    "reinterpret": ["uint8", (0, 32, 1), "nothing"],
+    "assume_device": [(3, 0)],
+    "on_release": ["contract", "later"],
+}
+TOGETHER: list[dict[str, Any]] = [
+    {},
+    {"copy": True, "readonly": True},
+    {"copy": False, "order": "C"},
+    {"copy": False, "align": 64},
+    {"order": "C", "readonly": "copy"},
+    {"device": "cpu", "copy": True},
+    {"device": "cpu", "like": b"here"},
+    {"device": "cuda:0", "like": b"here"},
+    {"device": "cpu", "copy": False, "stream": -1},
+    {"reinterpret": "int32", "copy": True},
+    {"copy": False, "readonly": "copy"},
+    {"assume_device": "cuda:0", "unknown_stream": "same"},
+    {"assume_device": "cuda:0", "device": "cpu"},
+]
 
 
-def lazy_bits() -> Iterator[Scenario]:
-    for table, edition, entry in itertools.product(
-        (False, True),
-        (1, 2),
-        ("legacy", "versioned", "owned", "borrowed", "from_dlpack", "question"),
-    ):
-        for bits in ({}, {"requires_grad": True}, {"conj": True}, {"neg": True}):
-            for learned, detach in ((False, False), (True, False), (False, True)):
-                if table and edition == 1:
-                    continue
+def by_name(given: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    text = lambda each: ", ".join(f"{k}={record.show(v)}" for k, v in each.items())  # noqa: E731
+    return {text(each) or "no option": each for each in given}
 
-                def scenario(
-                    table: bool = table, edition: int = edition, entry: str = entry,
-                    bits: Any = bits, learned: bool = learned, detach: bool = detach,
-                ) -> None:  # fmt: skip
-                    cls = told(torch_like(table=table, edition=edition))
-                    cls.__module__, cls.__qualname__ = "torch", "Tensor"
-                    options = {"detach": True} if detach else {}
-                    if learned:
-                        steps(own(cls()), (entry,))
-                    for dtype in ("float32", "complex64"):
-                        steps(own(cls(dtype=dtype, **bits)), (entry, entry), **options)
 
-                told_of = f"{'table, ' * table}{'old, ' * (edition == 1)}{bits}, {entry}"
-                state = "learned" if learned else "detach" if detach else "new"
-                yield f"{told_of}, {state}", scenario, True
+def alone(values: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [{name: value} for name, these in values.items() for value in these]
+
+
+ANY_OPTION = by_name([*TOGETHER, *alone(GIVEN)])
+OPTIONS = ANY_OPTION | by_name(alone(PLAIN_OR_WRONG))
+
+
+@group(
+    kind=OF_OPTIONS,
+    given=OPTIONS,
+    way=("legacy", "versioned", "question", "owned", "borrowed"),
+    where=lambda case: (
+        (case.kind == "P2" or case.given in ANY_OPTION)
+        # The addresses of the others are chance.
+        and ("align" not in case.given or case.kind[0] == "P")
+    ),
+)
+def options(kind: str, given: str, way: str) -> None:
+    """Every option, alone and in a few pairs."""
+    steps(own(OF_OPTIONS[kind]()), (way, way), **OPTIONS[given])
+
+
+BITS = ("no bit", "requires_grad", "conj", "neg")
+OF_TORCH = tuple(itertools.product(("a table", "old", "new"), ("first", "learned", "detach")))
+WAYS = ("from_dlpack", "question", "owned", "borrowed")
+
+
+@group(tensor=OF_TORCH, said=tuple(itertools.product(BITS, WAYS)))
+def lazy_bits(tensor: tuple[str, str], said: tuple[str, str]) -> None:
+    """Tensors of torch whose values are not in their memory as they are: each with each."""
+    (producer, state), (bit, ask) = tensor, said
+    cls = told(torch_like(table=producer == "a table", edition=1 if producer == "old" else 2))
+    cls.__module__, cls.__qualname__ = "torch", "Tensor"
+    if state == "learned":
+        steps(own(cls()), (ask,))
+    bits = {} if bit == "no bit" else {bit: True}
+    for dtype in ("float32", "complex64"):
+        x = own(cls(dtype=dtype, **bits))
+        steps(x, (ask, ask), **({"detach": True} if state == "detach" else {}))
 
 
 GROUPS: dict[str, Group] = {
@@ -700,11 +636,9 @@ GROUPS: dict[str, Group] = {
     "signatures_that_change": signatures_that_change,
     "structs": structs,
     "other_generation": other_generation,
-    "structs_of_tables": structs_of_tables,
-    "raw_capsules": raw_capsules,
     "requests": requests,
     "ways_out": ways_out,
-    "read_only_generations": read_only_generations,
+    "layouts": layouts,
     "options": options,
     "lazy_bits": lazy_bits,
 }

@@ -1,7 +1,8 @@
 """Scenarios of device memory, on a fake driver: also every call of the driver, whoever made it.
 
-The cells are those of `device.matrix` and `device.rocm`, which judge them; here they are written
-down.  The others are of scripted producers, for what each error means in each form of the call.
+The cells are of the products of `device.matrix` and `device.rocm`, which judge all of them; here
+some are written down.  The others are of scripted producers, for what each error means in each form
+of the call.  What depends on no driver is recorded for CUDA alone.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
-from zlib import crc32
 
 import dlshim
 from device import libraries, matrix, matrix_run, rocm
@@ -19,7 +21,8 @@ from doubles import vendors
 from doubles.producers import ALL_KEYWORDS
 
 from . import record
-from .host import Scenario, phases
+from .host import BOTH, SIGNATURES, by_name, phases
+from .pairs import Group, Scenario, group, pairwise
 from .record import ENTRIES, asked, write
 from .scripted import COMMON, ERRORS, FORMS, gives, raises, scripted, table_fails, when
 
@@ -27,7 +30,7 @@ from .scripted import COMMON, ERRORS, FORMS, gives, raises, scripted, table_fail
 
 
 class Events:
-    """Numbers of events and of nameless streams, by their order in this scenario."""
+    """Numbers of events, memory and nameless streams, by their order in this scenario."""
 
     def __init__(self) -> None:
         self.seen: dict[str, dict[str, int]] = {}
@@ -41,13 +44,14 @@ class Events:
         if text.startswith(("cuEventCreate", "hipEventCreate")):
             text = text.replace(" got=", " ev=")
         text = re.sub(r"\b(ev)=(\d+)", self.number, text)
-        return re.sub(r"=([A-Z])(\d+)\b", lambda found: "=" + self.number(found), text)
+        return re.sub(r"=([A-Z]|m)(\d+)\b", lambda found: "=" + self.number(found), text)
 
 
 def journal(drv: Any, events: Events) -> None:
     """Write down what the driver was called for since the last time."""
     for entry in drv.entries():
-        write(f"  {entry.by or 'driver'}: {record.words.text(events(entry.text))}")
+        by = f"{entry.by}: " if entry.by else ""
+        write(f"  {by}{record.words.text(events(entry.text))}")
     drv.clear_log()
 
 
@@ -86,17 +90,27 @@ def carry_out(one: Any, cell: Any, drv: Any, streams: dict[int, str]) -> None:
         one.array = None
 
 
-def cells(
-    drv: Any, make: Callable[..., Any], products: Iterable[Any], known: bool
-) -> Iterator[Scenario]:  # fmt: skip
-    """`known`: each type has been asked once before."""
+def axes_of(cell: matrix.Cell, generation: str, state: str) -> tuple[Any, ...]:
+    place = (cell.device, cell.current)
+    axes = (cell.producer, cell.p, cell.s, place, cell.capture, cell.policy, cell.named, cell.form)
+    return (*axes, generation, state)
+
+
+def cells(drv: Any, name: str) -> Iterator[Scenario]:
+    """Cells of a product of the matrix, for types that are new or have been asked once before."""
     its = libraries.of(drv)
+    states = ("new", "known") if name == "everywhere" else ("known",)
+    # Nothing is synced for arrays of no elements: some S are enough.
+    some = ("None", "-1", "N", "P") if name == "empty" else matrix.S_ARGUMENTS
+    product = (rocm if vendors.of(drv).is_hip else matrix).PRODUCTS[name]()
+    cases = itertools.product((cell for cell in product if cell.s in some), BOTH, states)
     with its.imported():
         matrix_run.warm(drv)
-        for cell in matrix.in_generations(products):  # type: ignore[arg-type]
+        for cell, generation, state in pairwise(cases, lambda case: axes_of(*case)):
+            cell = replace(cell, versioned=generation == "versioned")
 
-            def scenario(cell: Any = cell) -> None:
-                if known:
+            def scenario(cell: matrix.Cell = cell, state: str = state) -> None:
+                if state == "known":
                     made = its.make[cell.producer]
                     drv.reset()
                     drv.make_current(0)
@@ -104,7 +118,7 @@ def cells(
                     dlshim.upgrade(libraries.source_of(cell.producer, start)).__dlpack__(stream=-1)
                     del start
                     caps.close_accounts()
-                one = make(drv, cell)
+                one = matrix_run.Run(drv, "13.0", cell)
                 one.set_up()
                 place = getattr(one, "place", one)
                 carry_out(one, cell, drv, {place.s: "S", place.p: "P"} | {1: "1", 2: "2", 0: "0"})
@@ -112,22 +126,7 @@ def cells(
                     matrix_run.warm(drv)
                     drv.clear_log()
 
-            yield str(cell), scenario, True
-
-
-def run_of(drv: Any, cell: Any) -> Any:
-    return matrix_run.Run(drv, "13.0", cell)
-
-
-def thinned(product: Iterator[Any], keep: int) -> Iterator[Any]:
-    """Each so-many-th, by the cell's own text."""
-    return (c for c in product if crc32(str(c).encode()) % keep == 0)
-
-
-def cells_of(
-    products: dict[str, Callable[[], Iterator[Any]]], name: str, known: bool = True, keep: int = 1
-) -> Callable[[Any], Iterator[Scenario]]:
-    return lambda drv: cells(drv, run_of, thinned(products[name](), keep), known)
+            yield f"{cell}, {state}", scenario, True
 
 
 # --- scripted producers -------------------------------------------------------------------
@@ -222,144 +221,116 @@ class Vendor:
             record.log.after = None
 
 
-Off = Callable[[Any], Iterator[Scenario]]
-SOME = ("legacy", "versioned, S", "-1", "copy, S", "no copy, S", "to host", "to host, copy",
-        "here, S", "from_dlpack", "owned", "borrowed")  # fmt: skip
+SOME = (
+    *("legacy", "versioned, S", "-1", "copy, S", "no copy, S", "to host", "here, S"),
+    *("from_dlpack", "owned"),
+)
 FEW = ("legacy", "versioned, S", "-1", "copy, S", "to host", "owned")
+STATES = ("first", "learned")
+FEW_SIGNATURES = ((), ("stream",), ("max_version",), ("stream", "max_version"), ALL_KEYWORDS)
 
 
-def errors(drv: Any) -> Iterator[Scenario]:
+@group(
+    library=("unknown", "torch", "jax", "nanobind", "tensorflow", "cupy"),
+    error=ERRORS,
+    form=FORMS,
+    ask=SOME,
+    state=STATES,
+    where=lambda case: (
+        case.library == "unknown"
+        or (case.error in COMMON and case.form in ("max_version", "stream", "always"))
+    ),
+)
+def errors(v: Vendor, library: str, error: str, form: str, ask: str, state: str) -> None:
     """Each error in each form of the call, before anything is known and afterwards."""
-    v = Vendor(drv)
-    unknown = itertools.product(("",), ERRORS, FORMS, SOME)
-    rows = ("torch", "jax", "nanobind", "tensorflow", "cupy")
-    known = itertools.product(rows, COMMON, ("max_version", "stream", "always"), FEW)
-    for library, error, form, ask in itertools.chain(unknown, known):
-        for first in (True, False):
-
-            def scenario(
-                library: str = library, error: str = error, form: str = form, ask: str = ask,
-                first: bool = first,
-            ) -> None:  # fmt: skip
-                v.start()
-                bad = when(FORMS[form], raises(error), gives())
-                x = v.make(scripted(library=library, DEVICE=(v.device, 0)))
-                order = (bad, gives()) if first else (gives(), bad, gives())
-                v.run(x, (ask,) * 3, phases(x, *order))
-
-            state = "first" if first else "learned"
-            yield f"{library or 'unknown'}, {error} for {form}, {ask}, {state}", scenario, True
+    v.start()
+    bad = when(FORMS[form], raises(error), gives())
+    x = v.make(scripted(library=library, DEVICE=(v.device, 0)))
+    order = (bad, gives()) if state == "first" else (gives(), bad, gives())
+    v.run(x, (ask,) * 3, phases(x, *order))
 
 
-def errors_in_pairs(drv: Any) -> Iterator[Scenario]:
+@group(
+    first=COMMON,
+    second=COMMON,
+    third=("fine", "TypeError", "ValueError", "BufferError", "NotImplementedError"),
+    ask=("versioned, S", "copy, S", "no copy, S"),
+)
+def errors_in_pairs(v: Vendor, first: str, second: str, third: str, ask: str) -> None:
     """With a version and a stream the one error, with a stream the other, bare a third."""
-    v = Vendor(drv)
-    for one, two, three, ask in itertools.product(
-        COMMON, COMMON, ("", "TypeError", "ValueError", "BufferError"), ("versioned, S", "copy, S")
-    ):
-
-        def scenario(one: str = one, two: str = two, three: str = three, ask: str = ask) -> None:
-            v.start()
-            last = raises(three) if three else gives()
-            less = when(FORMS["stream"], raises(two), last)
-            x = v.make(
-                scripted(when(FORMS["max_version"], raises(one), less), DEVICE=(v.device, 0))
-            )
-            v.run(x, (ask, ask))
-
-        yield f"{one}, {two}, {three or 'fine'}, {ask}", scenario, True
+    v.start()
+    last = gives() if third == "fine" else raises(third)
+    less = when(FORMS["stream"], raises(second), last)
+    bad = when(FORMS["max_version"], raises(first), less)
+    v.run(v.make(scripted(bad, DEVICE=(v.device, 0))), (ask, ask))
 
 
-def off_signatures(drv: Any) -> Iterator[Scenario]:
+@group(
+    takes=SIGNATURES,
+    refusal=("TypeError", "ValueError"),
+    generation=("asked", "legacy", "versioned"),
+    ask=FEW,
+)
+def signatures(v: Vendor, takes: Any, refusal: str, generation: str, ask: str) -> None:
     """Every set of keywords; the refusal of a keyword as another error than TypeError as well."""
-    v = Vendor(drv)
-    sets = [t for n in range(5) for t in itertools.combinations(ALL_KEYWORDS, n)]
-    for takes, generation, refusal, ask in itertools.product(
-        sets, ("asked", "legacy", "versioned"), ("TypeError", "ValueError"), SOME
-    ):
-
-        def scenario(
-            takes: Any = takes, generation: str = generation, refusal: str = refusal, ask: str = ask
-        ) -> None:
-            v.start()
-            answer = gives(generation)
-            if refusal != "TypeError":
-                answer = when(lambda a: bool(a.keys() - set(takes)), raises(refusal), answer)
-            cls = scripted(
-                answer,
-                TAKES=takes if refusal == "TypeError" else ALL_KEYWORDS,
-                DEVICE=(v.device, 0),
-            )
-            v.run(v.make(cls), (ask, ask, "legacy", ask))
-
-        yield f"({', '.join(takes)}) or {refusal}, gives {generation}, {ask}", scenario, True
+    v.start()
+    answer = gives(generation)
+    if refusal != "TypeError":
+        answer = when(lambda asked: bool(asked.keys() - set(takes)), raises(refusal), answer)
+    known = takes if refusal == "TypeError" else ALL_KEYWORDS
+    v.run(v.make(scripted(answer, TAKES=known, DEVICE=(v.device, 0))), (ask, "legacy", ask))
 
 
-def off_signatures_that_change(drv: Any) -> Iterator[Scenario]:
-    v = Vendor(drv)
-    some = ((), ("stream",), ("max_version",), ("stream", "max_version"), ALL_KEYWORDS)
-    for before, after, ask in itertools.product(some, some, FEW):
-
-        def scenario(before: Any = before, after: Any = after, ask: str = ask) -> None:
-            v.start()
-            cls: Any = scripted(TAKES=before, DEVICE=(v.device, 0))
-            v.run(
-                v.make(cls), (ask,) * 4, lambda n: setattr(cls, "TAKES", before if n < 2 else after)
-            )
-
-        yield f"{before} then {after}, {ask}", scenario, True
+@group(before=FEW_SIGNATURES, after=FEW_SIGNATURES, ask=FEW)
+def signatures_that_change(v: Vendor, before: Any, after: Any, ask: str) -> None:
+    """A type that was learned takes other keywords from now on."""
+    v.start()
+    cls: Any = scripted(TAKES=before, DEVICE=(v.device, 0))
+    change = lambda n: setattr(cls, "TAKES", before if n < 2 else after)  # noqa: E731
+    v.run(v.make(cls), (ask,) * 4, change)
 
 
-def moving(drv: Any) -> Iterator[Scenario]:
+PLACES = ("host", "device", "other", "pinned", "managed")
+
+
+@group(
+    says=PLACES,
+    is_=PLACES,
+    then=PLACES,
+    ask=("legacy", "versioned, S", "-1", "from_dlpack", "owned", "borrowed", "to host", "question"),
+)
+def moving(v: Vendor, says: str, is_: str, then: str, ask: str) -> None:
     """What `__dlpack_device__` says, and what the capsule says, from one exchange to the next."""
-    v = Vendor(drv)
-    host = (1, 0)
-    here, other, pinned = (v.device, 0), (v.device, 1), (v.pinned, 0)
-    places = {"host": host, "device": here, "other": other, "pinned": pinned, "managed": (13, 0)}
-    if v.hip:
-        places.pop("managed")
-    for first, second, ask in itertools.product(
-        itertools.product(places, repeat=2), places, ("legacy", "versioned, S", "-1", "from_dlpack",
-        "owned", "borrowed", "to host", "question")
-    ):  # fmt: skip
+    v.start()
+    of_vendor = {"device": (v.device, 0), "other": (v.device, 1), "pinned": (v.pinned, 0)}
+    places = {"host": (1, 0), "managed": (13, 0)} | of_vendor
+    cls: Any = scripted()
+    x = v.make(cls)
 
-        def scenario(first: Any = first, second: str = second, ask: str = ask) -> None:
-            v.start()
-            cls: Any = scripted()
-            x = v.make(cls)
+    def before(number: int) -> None:
+        cls.DEVICE = places[then if number == 1 else says]
+        x.device = places[then if number == 1 else is_]
 
-            def before(number: int) -> None:
-                said, is_at = first if number != 1 else (second, second)
-                cls.DEVICE, x.device = places[said], places[is_at]
-
-            v.run(x, (ask,) * 3, before)
-
-        yield f"says {first[0]} is {first[1]}, then {second}, {ask}", scenario, True
+    v.run(x, (ask,) * 3, before)
 
 
-def off_tables(drv: Any) -> Iterator[Scenario]:
-    """A table beside `__dlpack__`, that fails or not."""
-    v = Vendor(drv)
-    for library, error, after, ask in itertools.product(
-        ("", "torch"), ("", *ERRORS), ("fine", "TypeError", "BufferError"),
-        ("versioned, S", "-1", "from_dlpack", "owned", "borrowed", "work stream"),
-    ):  # fmt: skip
-
-        def scenario(
-            library: str = library, error: str = error, after: str = after, ask: str = ask
-        ) -> None:
-            v.start()
-            cls: Any = scripted(library=library, table=True, DEVICE=(v.device, 0), is_cpu=False)
-            if after != "fine":
-                cls.ANSWER = staticmethod(raises(after))
-            v.run(
-                v.make(cls), (ask,) * 3, lambda n: table_fails(cls, (error or None) if n else None)
-            )
-
-        yield f"{library or 'unknown'}, {error or 'works'}, then {after}, {ask}", scenario, True
+@group(
+    library=("unknown", "torch"),
+    error=("none", *ERRORS),
+    after=("fine", "TypeError", "BufferError"),
+    ask=("versioned, S", "-1", "from_dlpack", "owned", "borrowed", "work stream"),
+)
+def tables(v: Vendor, library: str, error: str, after: str, ask: str) -> None:
+    """A table beside `__dlpack__`, that fails once it has worked, or never does."""
+    v.start()
+    cls: Any = scripted(library=library, table=True, DEVICE=(v.device, 0), is_cpu=False)
+    if after != "fine":
+        cls.ANSWER = staticmethod(raises(after))
+    fails = None if error == "none" else error
+    v.run(v.make(cls), (ask,) * 3, lambda number: table_fails(cls, fails if number else None))
 
 
-OFF_OPTIONS: list[dict[str, Any]] = [
+OPTIONS: dict[str, dict[str, Any]] = by_name([
     {}, {"copy": True}, {"copy": False}, {"device": "cpu"}, {"device": "cpu", "copy": False},
     {"device": "cuda:0"}, {"device": "cuda:1"}, {"device": "rocm:0"}, {"readonly": True},
     {"order": "C"}, {"align": 64}, {"on_release": "guard"}, {"detach": True},
@@ -371,36 +342,7 @@ OFF_OPTIONS: list[dict[str, Any]] = [
     {"readonly": "copy"}, {"readonly": "share"},
     {"device": "cpu", "order": "C"}, {"device": "cpu", "readonly": True},
     {"device": "cpu", "stream": -1}, {"device": "cpu", "unknown_stream": "error"},
-]  # fmt: skip
-
-
-def off_options(drv: Any) -> Iterator[Scenario]:
-    """Every kind of producer with every option, and every entry without one."""
-    v = Vendor(drv)
-    pairs = [(o, e) for o in OFF_OPTIONS for e in ("legacy", "versioned, S", "question", "owned")]
-    with v.its.imported():
-        names = tuple(Vendor.entries(_nothing()))
-        pairs += [
-            ({}, e) for e in names if e not in ("legacy", "versioned, S", "question", "owned")
-        ]
-        for producer, (options, entry) in itertools.product(v.its.make, pairs):
-
-            def scenario(
-                producer: str = producer, options: Any = options, entry: str = entry
-            ) -> None:
-                v.start()
-                array = v.its.make[producer](drv, v.p, device=0)
-                record.log.memory.append((array.address, 24, "own"))
-                source = libraries.source_of(producer, array)
-                drv.write(v.p, array.address)
-                drv.clear_log()
-                calls = getattr(array, "calls", [])
-                v.run(source, (entry, entry), **options)
-                for args, kwargs in calls:
-                    write(f"called {record.call_text('', args, kwargs)}")
-
-            shown = ", ".join(f"{k}={val}" for k, val in options.items())
-            yield f"{producer}, {shown or 'no option'}, {entry}", scenario, True
+])  # fmt: skip
 
 
 def _nothing() -> Any:
@@ -410,60 +352,71 @@ def _nothing() -> Any:
     return v
 
 
-def captured(drv: Any) -> Iterator[Scenario]:
+WAYS = tuple(Vendor.entries(_nothing()))
+
+
+def options(*producers: str) -> Group:
+    """These kinds of producers with every option, and every entry without one."""
+
+    def scenario(v: Vendor, producer: str, given: str, way: str) -> None:
+        v.start()
+        array = v.its.make[producer](v.drv, v.p, device=0)
+        record.log.memory.append((array.address, 24, "own"))
+        source = libraries.source_of(producer, array)
+        v.drv.write(v.p, array.address)
+        v.drv.clear_log()
+        calls = getattr(array, "calls", [])
+        v.run(source, (way, way), **OPTIONS[given])
+        for args, kwargs in calls:
+            write(f"called {record.call_text('', args, kwargs)}")
+
+    some = ("legacy", "versioned, S", "question", "owned")
+    return Group(
+        scenario,
+        {"producer": producers, "given": OPTIONS, "way": WAYS},
+        lambda case: case.given == "no option" or case.way in some,
+    )
+
+
+@group(
+    who=("S", "P", "other"),
+    takes=FEW_SIGNATURES,
+    error=("fine", *COMMON),
+    ask=("legacy", "versioned, S", "-1", "to host", "from_dlpack", "owned", "copy, S"),
+)
+def captured(v: Vendor, who: str, takes: Any, error: str, ask: str) -> None:
     """While S, P or another stream captures: signatures, errors, and what is known."""
-    v = Vendor(drv)
-    sets = [(), ("stream",), ("max_version",), ("stream", "max_version"), ALL_KEYWORDS]
-    for who, takes, error, ask in itertools.product(
-        ("S", "P", "other"), sets, ("", *COMMON), ("legacy", "versioned, S", "-1", "to host",
-        "from_dlpack", "owned", "copy, S")
-    ):  # fmt: skip
+    v.start()
+    other = v.drv.stream_new(0, True, name="O")
+    stream = {"S": v.s, "P": v.p, "other": other}[who]
+    bad = gives() if error == "fine" else when(FORMS["stream"], raises(error), gives())
+    x = v.make(scripted(TAKES=takes, DEVICE=(v.device, 0)))
 
-        def scenario(
-            who: str = who, takes: Any = takes, error: str = error, ask: str = ask
-        ) -> None:
-            v.start()
-            other = drv.stream_new(0, True, name="O")
-            stream = {"S": v.s, "P": v.p, "other": other}[who]
-            bad = when(FORMS["stream"], raises(error), gives()) if error else gives()
-            x = v.make(scripted(TAKES=takes, DEVICE=(v.device, 0)))
+    def before(number: int) -> None:
+        if number == 1:
+            type(x).ANSWER = staticmethod(bad)
+            v.drv.capture_begin(stream, "relaxed")
+            v.drv.clear_log()
+        elif number == 2:
+            write(f"capture {v.drv.capture_state(stream)}")
 
-            def before(number: int) -> None:
-                if number == 1:
-                    type(x).ANSWER = staticmethod(bad)
-                    drv.capture_begin(stream, "relaxed")
-                    drv.clear_log()
-                elif number == 2:
-                    write(f"capture {drv.capture_state(stream)}")
-
-            v.run(x, (ask,) * 3, before)
-            drv.reset()
-
-        yield f"{who} captures, ({', '.join(takes)}), {error or 'fine'}, {ask}", scenario, True
+    v.run(x, (ask,) * 3, before)
+    v.drv.reset()
 
 
-#: name: (group, for ROCm too)
-SCRIPTED: dict[str, Off] = {
-    "errors": errors,
-    "errors_in_pairs": errors_in_pairs,
-    "signatures": off_signatures,
-    "signatures_that_change": off_signatures_that_change,
-    "moving": moving,
-    "tables": off_tables,
-    "options": off_options,
-    "captured": captured,
-}
+# --- the groups ---------------------------------------------------------------------------
+
+Off = Callable[[Any], Iterator[Scenario]]
 
 
-def warmed(group: Off, keep: int = 1) -> Off:
+def warmed(of: Group) -> Off:
     """Each group finds the pools of events filled, whatever ran before."""
 
     def run(drv: Any) -> Iterator[Scenario]:
-        with libraries.of(drv).imported():
+        v = Vendor(drv)
+        with v.its.imported():
             matrix_run.warm(drv)
-        for scenario in group(drv):
-            if crc32(record.words.entry(scenario[0]).encode()) % keep == 0:
-                yield scenario
+            yield from of(v)
 
     return run
 
@@ -471,24 +424,33 @@ def warmed(group: Off, keep: int = 1) -> Off:
 def prelude(drv: Any) -> None:
     """What happens once in a process (streams and events of the pools, contexts retained) happens
     before any group: the groups are the same alone and together."""
-    for name, scenario, _ in off_options(drv):
-        if name.startswith(("torch, ", "cupy, ", "table, ")):
+    v = Vendor(drv)
+    with v.its.imported():
+        for _, scenario, _ in options("torch", "cupy", "table")(v):
             record.run(scenario)
-    if not Vendor(drv).hip:
-        places = (matrix.Cell("torch", device=d, current=c) for d, c in matrix.PLACES)
-        for _, scenario, _ in cells(drv, run_of, places, True):
-            record.run(scenario)
+    if not v.hip:
+        for device, current in matrix.PLACES:
+            one = matrix_run.Run(drv, "13.0", matrix.Cell("torch", device=device, current=current))
+            one.set_up()
+            record.run(partial(carry_out, one, one.cell, drv, {}))
 
 
-#: Of the products with many cells so many-th; the rest of a product differs by its axes alone.
-THIN = {"everywhere": 2, "policies": 2, "capturing": 2}
-CUDA: dict[str, Any] = {
-    f"cuda_{n}": cells_of(matrix.PRODUCTS, n, keep=THIN.get(n, 1)) for n in matrix.PRODUCTS
+OF_CUDA = ("torch", "jax", "nanobind", "capsule", "table", "cai 3")
+OF_ROCM = ("torch", "capsule", "table", "cai 3")
+CUDA: dict[str, Off] = {f"cuda_{name}": partial(cells, name=name) for name in matrix.PRODUCTS}
+CUDA |= {
+    "cuda_errors": warmed(errors),
+    "cuda_errors_in_pairs": warmed(errors_in_pairs),
+    "cuda_signatures": warmed(signatures),
+    "cuda_signatures_that_change": warmed(signatures_that_change),
+    "cuda_moving": warmed(moving),
+    "cuda_tables": warmed(tables),
+    "cuda_options": warmed(options(*OF_CUDA)),
+    "cuda_captured": warmed(captured),
 }
-CUDA["cuda_everywhere_unknown"] = cells_of(matrix.PRODUCTS, "everywhere", known=False, keep=5)
-CUDA |= {f"cuda_{name}_of_scripted": warmed(group) for name, group in SCRIPTED.items()}
-ROCM: dict[str, Any] = {
-    f"rocm_{n}": cells_of(rocm.PRODUCTS, n, keep=THIN.get(n, 1)) for n in rocm.PRODUCTS
+ROCM: dict[str, Off] = {f"rocm_{name}": partial(cells, name=name) for name in rocm.PRODUCTS}
+ROCM |= {
+    "rocm_moving": warmed(moving),
+    "rocm_options": warmed(options(*OF_ROCM)),
+    "rocm_captured": warmed(captured),
 }
-ROCM["rocm_everywhere_unknown"] = cells_of(rocm.PRODUCTS, "everywhere", known=False, keep=5)
-ROCM |= {f"rocm_{name}_of_scripted": warmed(group, 3) for name, group in SCRIPTED.items()}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import array
 import ctypes
-import itertools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import dlshim
@@ -21,16 +20,16 @@ from doubles.producers import (
     P2,
     P3,
     ForeignEnum,
-    InstanceOnly,
     IntDevice,
     P0ToDlpack,
     function_module,
 )
 
 from . import record
-from .host import BOTH, REQUESTS, Group, Scenario, go
+from .host import BOTH, REQUESTS, UNLIKE, go
+from .pairs import Group, group
 from .record import ENTRIES, asked, own, steps, told, write
-from .scripted import ERRORS, Libraries, gives, raises, scripted
+from .scripted import ERRORS, gives, raises, scripted
 
 INTERFACE: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -119,123 +118,121 @@ def _released() -> memoryview:
     return view
 
 
-OUT = ("legacy", "versioned", "question", "from_dlpack", "owned", "borrowed", "inspect",
-       "interface", "buffer")  # fmt: skip
+def of_interface(changes: dict[str, Any]) -> Any:
+    x = InterfaceOnly()
+    read_only = {"data": (x.element_zero, True)} if changes.get("data") == "read-only" else {}
+    x.changes = changes | read_only
+    return x
 
 
-def older_protocols() -> Iterator[Scenario]:
-    kinds: list[tuple[str, Callable[[], Any]]] = []
-    for name, changes in INTERFACE.items():
-
-        def interface(changes: Any = changes) -> Any:
-            x = InterfaceOnly()
-            address = x.element_zero
-            data = {"data": (address, True)} if changes.get("data") == "read-only" else {}
-            x.changes = changes | data
-            return x
-
-        kinds.append((f"interface, {name}", interface))
-    for name, changes in STRUCT.items():
-        kinds.append((f"struct, {name}", lambda c=changes: StructOnly(changes=c)))  # type: ignore
-    kinds += OTHER.items()
-    for (name, make), entry in itertools.product(kinds, OUT):
-
-        def scenario(make: Any = make, entry: str = entry) -> None:
-            x = make()
-            if hasattr(x, "memory"):
-                own(x)
-            steps(x, (entry, entry))
-
-        yield f"{name}, {entry}", scenario, True
+OLDER: dict[str, Callable[[], Any]] = {
+    **{f"interface, {n}": lambda c=c: of_interface(c) for n, c in INTERFACE.items()},  # type: ignore
+    **{f"struct, {n}": lambda c=c: StructOnly(changes=c) for n, c in STRUCT.items()},  # type: ignore
+    **OTHER,
+}
 
 
-def sycl_interfaces() -> Iterator[Scenario]:
+@group(kind=OLDER)
+def older_protocols(kind: str) -> None:
+    """Whatever such an object can say; how it is asked makes no difference to what is read."""
+    x = OLDER[kind]()
+    if hasattr(x, "memory"):
+        own(x)
+    steps(x, ("versioned", "question", "from_dlpack", "owned", "inspect"))
+
+
+SYCL: dict[str, dict[str, Any]] = {
+    "plain": {},
+    **{f"version {v!r}": {"changes": {"version": v}} for v in (0, 2, None, "1")},
+    **{f"syclobj {type(s).__name__}": {"syclobj": s} for s in (5, "cpu", "nowhere", [])},
+    "context": {"syclobj": sycl.Context(0)},
+    "device": {"syclobj": sycl.Device(2)},
+    "capsule": {"syclobj": sycl.Getter(sycl.Queue(2))},
+    "filter": {"syclobj": "level_zero:gpu:1"},
+    "read-only": {"readonly": True},
+    "offset": {"offset": 4},
+    "strided": {"strides": (1, 2)},
+    "backwards": {"strides": (-3, 1), "offset": 3},
+    "empty": {"shape": (0, 3)},
+    "no offset": {"changes": {"offset": sycl.SyclOnly.DROP}},
+    "no syclobj": {"changes": {"syclobj": sycl.SyclOnly.DROP}},
+    "data None": {"changes": {"data": None}},
+    "typestr": {"changes": {"typestr": "<f4"}},
+}
+SYCL_KINDS = {
+    cls.__name__: cls
+    for cls in (sycl.SyclOnly, sycl.DpctlArray, sycl.DpnpArray, sycl.Memory)
+}  # fmt: skip
+SYCL_ASKS: dict[str, Callable[..., None]] = {
+    "legacy": ENTRIES["legacy"],
+    "versioned -1": asked(stream=-1, **record.V1),
+    "from_dlpack": ENTRIES["from_dlpack"],
+    "question": ENTRIES["question"],
+    "owned": ENTRIES["owned"],
+    "to host": asked(dl_device=(1, 0), **record.V1),
+}
+
+
+@group(
+    kind=SYCL_KINDS,
+    says=SYCL,
+    ask=SYCL_ASKS,
+    state=("dpctl is imported", "no dpctl"),
+    where=lambda case: (
+        case.kind != "Memory"
+        or not {"offset", "strides", "shape", "changes"} & SYCL[case.says].keys()
+    ),
+)
+def sycl_interfaces(kind: str, says: str, ask: str, state: str) -> None:
     """Its memory is the host's; what the queues are told is written down."""
-    changes: dict[str, dict[str, Any]] = {
-        "plain": {},
-        **{f"version {v!r}": {"changes": {"version": v}} for v in (0, 2, None, "1")},
-        **{f"syclobj {type(s).__name__}": {"syclobj": s} for s in (5, "cpu", "nowhere", [])},
-        "context": {"syclobj": sycl.Context(0)},
-        "device": {"syclobj": sycl.Device(2)},
-        "capsule": {"syclobj": sycl.Getter(sycl.Queue(2))},
-        "filter": {"syclobj": "level_zero:gpu:1"},
-        "read-only": {"readonly": True},
-        "offset": {"offset": 4},
-        "strided": {"strides": (1, 2)},
-        "backwards": {"strides": (-3, 1), "offset": 3},
-        "empty": {"shape": (0, 3)},
-        "no offset": {"changes": {"offset": sycl.SyclOnly.DROP}},
-        "no syclobj": {"changes": {"syclobj": sycl.SyclOnly.DROP}},
-        "data None": {"changes": {"data": None}},
-        "typestr": {"changes": {"typestr": "<f4"}},
-    }
-    kinds = (sycl.SyclOnly, sycl.DpctlArray, sycl.DpnpArray, sycl.Memory)
-    asks: dict[str, Callable[..., None]] = {
-        "legacy": ENTRIES["legacy"],
-        "versioned -1": asked(stream=-1, **record.V1),
-        "from_dlpack": ENTRIES["from_dlpack"],
-        "question": ENTRIES["question"],
-        "owned": ENTRIES["owned"],
-        "to host": asked(dl_device=(1, 0), **record.V1),
-    }
-    for cls, (name, fields), (label, ask), imported in itertools.product(
-        kinds, changes.items(), asks.items(), (True, False)
-    ):
-        if cls is sycl.Memory and {"offset", "strides", "shape", "changes"} & fields.keys():
-            continue
-
-        def scenario(cls: Any = cls, fields: Any = fields, label: str = label, ask: Any = ask,
-                     imported: bool = imported) -> None:  # fmt: skip
-            if imported:
-                sys.modules["dpctl"] = sycl.library()
-            try:
-                x = own(cls(**fields))
-                queue = sycl.Queue(2)
-                go(x, {label: ask, "of a queue": asked(stream=queue, **record.V1)})
-                write(f"told {[str(t) if type(t) is str else t[0] for t in queue.log]}")
-                for mine in (x.queue,) if isinstance(x.queue, sycl.Queue) else ():
-                    write(f"own told {[str(t) if type(t) is str else t[0] for t in mine.log]}")
-                    mine.log.clear()
-            finally:
-                sys.modules.pop("dpctl", None)
-
-        yield f"{cls.__name__} {name}, {label}{'' if imported else ', no dpctl'}", scenario, True
+    if state == "dpctl is imported":
+        sys.modules["dpctl"] = sycl.library()
+    try:
+        x = own(SYCL_KINDS[kind](**SYCL[says]))
+        queue = sycl.Queue(2)
+        go(x, {ask: SYCL_ASKS[ask], "of a queue": asked(stream=queue, **record.V1)})
+        write(f"told {[str(t) if type(t) is str else t[0] for t in queue.log]}")
+        for mine in (x.queue,) if isinstance(x.queue, sycl.Queue) else ():
+            write(f"own told {[str(t) if type(t) is str else t[0] for t in mine.log]}")
+            mine.log.clear()
+    finally:
+        sys.modules.pop("dpctl", None)
 
 
-def functions() -> Iterator[Scenario]:
+FUNCTIONS = {
+    "torch": "torch.utils.dlpack.to_dlpack",
+    "jax": "jax.dlpack.to_dlpack",
+    "tensorflow": "tensorflow.experimental.dlpack.to_dlpack",
+}
+
+
+@group(
+    library=FUNCTIONS,
+    error=("NotImplementedError", "TypeError", "ValueError", "no error"),
+    then=(*BOTH, "RuntimeError", "no capsule"),
+    ask=("legacy", "versioned", "from_dlpack", "owned"),
+)
+def functions(library: str, error: str, then: str, ask: str) -> None:
     """Functions of modules, beside a `__dlpack__` that is a placeholder, or is none."""
-    rows = {
-        "torch": "torch.utils.dlpack.to_dlpack",
-        "jax": "jax.dlpack.to_dlpack",
-        "tensorflow": "tensorflow.experimental.dlpack.to_dlpack",
-    }
-    for (library, path), error, generation, ask in itertools.product(
-        rows.items(), ("NotImplementedError", "TypeError", "ValueError", "none"),
-        (*BOTH, "RuntimeError", "no capsule"), ("legacy", "versioned", "from_dlpack", "owned"),
-    ):  # fmt: skip
 
-        def scenario(library: str = library, path: str = path, error: str = error,
-                     generation: str = generation, ask: str = ask) -> None:  # fmt: skip
-            def function(x: Any) -> Any:
-                write("  call the function")
-                if generation == "RuntimeError":
-                    raise RuntimeError("no function today")
-                return 5 if generation == "no capsule" else gives(generation)(x, {})
+    def function(x: Any) -> Any:
+        write("  call the function")
+        if then == "RuntimeError":
+            raise RuntimeError("no function today")
+        return 5 if then == "no capsule" else gives(then)(x, {})
 
-            cls: Any = scripted(raises(error) if error != "none" else gives(), library=library)
-            modules = function_module(path, function)
-            before = {name: sys.modules.get(name) for name in modules}
-            sys.modules.update(modules)
-            try:
-                steps(own(cls()), (ask,) * 3)
-            finally:
-                for name, module in before.items():
-                    if module is None:
-                        del sys.modules[name]
-                    else:
-                        sys.modules[name] = module
-
-        yield f"{library}, {error}, then {generation}, {ask}", scenario, True
+    cls: Any = scripted(gives() if error == "no error" else raises(error), library=library)
+    modules = function_module(FUNCTIONS[library], function)
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        steps(own(cls()), (ask,) * 3)
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
 
 
 # --- devices ------------------------------------------------------------------------------
@@ -254,73 +251,74 @@ DEVICES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def devices() -> Iterator[Scenario]:
+FEW_DEVICES = ("(1, 0)", "(2, 0)", "(14, 0)", "(1, None)", "TypeError", "MemoryError")
+
+
+@group(
+    device=DEVICES,
+    state=("first", "learned", "beside an interface"),
+    ask=("versioned", "from_dlpack", "question", "owned"),
+    # Which way out asks is no matter for what is read.
+    where=lambda case: case.ask in ("question", "versioned") or case.device in FEW_DEVICES,
+)
+def devices(device: str, state: str, ask: str) -> None:
     """Whatever `__dlpack_device__` answers, at first and later, on the host all the same."""
-    for name, ask, first in itertools.product(
-        DEVICES,
-        ("legacy", "versioned", "from_dlpack", "question", "owned", "borrowed"),
-        (True, False),
-    ):
+    if state == "beside an interface":
 
-        def scenario(name: str = name, ask: str = ask, first: bool = first) -> None:
-            cls: Any = scripted()
-            x = own(cls())
+        def question(self: Any) -> Any:
+            write("  call __dlpack_device__()")
+            answer = DEVICES[device]
+            if isinstance(answer, BaseException):
+                raise type(answer)(*answer.args)
+            return answer
 
-            def before(number: int) -> None:
-                cls.DEVICE = DEVICES[name] if (number < 2 if first else number == 1) else (1, 0)
+        x = own(type("Old", (InterfaceOnly,), {"__dlpack_device__": question})())
+        steps(x, (ask, ask))
+        return
+    cls: Any = scripted()
+    x = own(cls())
 
-            steps(x, (ask, ask, ask, "question"), before)
+    def before(number: int) -> None:
+        odd = number < 2 if state == "first" else number == 1
+        cls.DEVICE = DEVICES[device] if odd else (1, 0)
 
-        yield f"{name}, {ask}{', first' if first else ''}", scenario, True
-
-    for name, ask in itertools.product(DEVICES, ("legacy", "versioned", "question", "owned")):
-
-        def beside(name: str = name, ask: str = ask) -> None:
-            def question(self: Any) -> Any:
-                write("  call __dlpack_device__()")
-                answer = DEVICES[name]
-                if isinstance(answer, BaseException):
-                    raise type(answer)(*answer.args)
-                return answer
-
-            x = own(type("Old", (InterfaceOnly,), {"__dlpack_device__": question})())
-            steps(x, (ask, ask))
-
-        yield f"{name} beside an interface, {ask}", beside, True
+    steps(x, (ask, ask, ask, "question"), before)
 
 
 # --- Tensors ------------------------------------------------------------------------------
 
+TENSORS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "read-only": {"readonly": True},
+    "strided": {"strides": (1, 2)},
+    "backwards": {"strides": (-3, 1), "start": 3},
+    "empty": {"shape": (0, 3)},
+    "no deleter": {"deleter": False},
+}
+OF_TENSORS: dict[str, dict[str, Any]] = {
+    "no option": {},
+    "copy": {"copy": True},
+    "device cpu": {"device": "cpu"},
+    "stream -1": {"stream": -1},
+    "device cuda:0": {"device": "cuda:0"},
+}
+SOME_REQUESTS = ("bare", "(1, 0)", "copy", "no copy, 1.0", "device host")
 
-def tensors() -> Iterator[Scenario]:
-    """Every request and option to a Tensor, for a few of what it can be made of."""
-    kinds: dict[str, dict[str, Any]] = {
-        "plain": {},
-        "read-only": {"readonly": True},
-        "strided": {"strides": (1, 2)},
-        "backwards": {"strides": (-3, 1), "start": 3},
-        "empty": {"shape": (0, 3)},
-        "no deleter": {"deleter": False},
-    }
-    options: tuple[dict[str, Any], ...] = (
-        {}, {"copy": True}, {"device": "cpu"}, {"stream": -1}, {"device": "cuda:0"},
-    )  # fmt: skip
-    for (kind, fields), given, base in itertools.product(kinds.items(), options, (P1, P2, P3)):
-        for label, request in REQUESTS.items():
-            if given and label not in ("bare", "(1, 0)", "copy", "no copy, 1.0", "device host"):
-                continue
 
-            def scenario(base: Any = base, fields: Any = fields, given: Any = given,
-                         label: str = label, request: Any = request) -> None:  # fmt: skip
-                x = own(told(base)(**fields))
+@group(
+    edition=("P1", "P2", "P3"), kind=TENSORS, given=OF_TENSORS, request=REQUESTS,
+    where=lambda case: case.request in SOME_REQUESTS
+    or (case.given == "no option" and case.kind in ("plain", "read-only")),
+)  # fmt: skip
+def tensors(edition: str, kind: str, given: str, request: str) -> None:
+    """Requests to a Tensor, for a few of what it can be made of, and with which option."""
+    x = own(told(EDITIONS[edition])(**TENSORS[kind]))
 
-                def twice(t: Any) -> None:
-                    request(t, None)
-                    request(t, None)
+    def twice(t: Any) -> None:
+        REQUESTS[request](t, None)
+        REQUESTS[request](t, None)
 
-                record.exchange(label, lambda: record.tensor(twice, **given)(None, x))
-
-            yield f"{base.__name__} {kind}, {given}, {label}", scenario, True
+    record.exchange(request, lambda: record.tensor(twice, **OF_TENSORS[given])(None, x))
 
 
 # --- types that change --------------------------------------------------------------------
@@ -374,140 +372,129 @@ CHANGES: dict[str, Callable[[Any], None]] = {
 }
 
 
-def changing_types() -> Iterator[Scenario]:
-    kinds = (P1, P2, P3, P0ToDlpack, InstanceOnly)
-    for base, change, ask, when_ in itertools.product(
-        kinds, CHANGES, ("legacy", "versioned", "from_dlpack", "question", "owned", "borrowed"),
-        ("between", "inside"),
-    ):  # fmt: skip
-        if when_ == "inside" and base is not P2:
-            continue
+@group(
+    edition=("P1", "P2", "P3", "P0ToDlpack", "InstanceOnly"),
+    change=CHANGES,
+    ask=("legacy", "versioned", "from_dlpack", "question", "owned", "borrowed"),
+    when=("between", "inside"),
+    where=lambda case: case.when == "between" or case.edition == "P2",
+)
+def changing_types(edition: str, change: str, ask: str, when: str) -> None:
+    """Between two exchanges, or inside of the second."""
+    x = own(told(EDITIONS[edition])())
 
-        def scenario(
-            base: Any = base, change: str = change, ask: str = ask, w: str = when_
-        ) -> None:
-            x = own(told(base)())
+    def before(number: int) -> None:
+        if number != 1:
+            return
+        if when == "between":
+            CHANGES[change](x)
+            return
+        inner = type(x).__dlpack__
 
-            def before(number: int) -> None:
-                if w == "between" and number == 1:
-                    CHANGES[change](x)
-                elif w == "inside" and number == 1:
-                    inner = type(x).__dlpack__
+        def within(self: Any, **asked: Any) -> Any:
+            CHANGES[change](self)
+            return inner(self, **asked)
 
-                    def within(self: Any, **asked: Any) -> Any:
-                        CHANGES[change](self)
-                        return inner(self, **asked)
+        type(x).__dlpack__ = within
 
-                    type(x).__dlpack__ = within
-
-            steps(x, (ask,) * 3, before, watch=True)
-
-        yield f"{base.__name__} {change} {when_}, {ask}", scenario, True
+    steps(x, (ask,) * 3, before, watch=True)
 
 
 # --- what keeps what alive ----------------------------------------------------------------
 
+TAKES: dict[str, Callable[[Any, Any], Any]] = {
+    "legacy": lambda u, x: caps.take(u.__dlpack__()),
+    "versioned": lambda u, x: caps.take(u.__dlpack__(**record.V1)),
+    "capsule": lambda u, x: u.__dlpack__(),
+    "order C": lambda u, x: caps.take(dlshim.upgrade(x, order="C").__dlpack__(**record.V1)),
+    "owned": lambda u, x: record.tables[type(u)].owned(u),
+    "from_dlpack": lambda u, x: dlshim.from_dlpack(x),
+    "Tensor versioned": lambda u, x: caps.take(dlshim.from_dlpack(x).__dlpack__(**record.V1)),
+    "Tensor owned": lambda u, x: record.tables[_core.Tensor].owned(dlshim.from_dlpack(x)),
+    "buffer": lambda u, x: memoryview(dlshim.from_dlpack(x)),
+    "Producer": lambda u, x: u,
+}
+#: Libraries differ in who owns what they give.
+OWNERS = ("unknown", "numpy", "torch", "strict", "onnxruntime")
+OLDER_OWNERS: dict[str, Callable[[], Any]] = {
+    "interface": InterfaceOnly,
+    "strided interface": lambda: InterfaceOnly(strides=(1, 2)),
+    "interface of a buffer": lambda: InterfaceOnly(changes={"data": bytearray(24)}),
+    "struct": StructOnly,
+    "sycl interface": sycl.SyclOnly,
+}
 
-def lifetimes() -> Iterator[Scenario]:
+
+@group(
+    owner=(*OWNERS, *OLDER_OWNERS),
+    generation=BOTH,
+    kind=("plain", "table", "no deleter"),
+    take=TAKES,
+    state=("handed on", "translate"),
+    where=lambda case: case.owner in OWNERS or (case.generation, case.kind) == ("legacy", "plain"),
+)
+def lifetimes(owner: str, generation: str, kind: str, take: str, state: str) -> None:
     """Does the source live while the consumer holds its export (T10)?  Everybody else lets go."""
-    takes: dict[str, Callable[[Any, Any], Any]] = {
-        "legacy": lambda u, x: caps.take(u.__dlpack__()),
-        "versioned": lambda u, x: caps.take(u.__dlpack__(**record.V1)),
-        "capsule": lambda u, x: u.__dlpack__(),
-        "order C": lambda u, x: caps.take(dlshim.upgrade(x, order="C").__dlpack__(**record.V1)),
-        "owned": lambda u, x: record.tables[type(u)].owned(u),
-        "from_dlpack": lambda u, x: dlshim.from_dlpack(x),
-        "Tensor versioned": lambda u, x: caps.take(dlshim.from_dlpack(x).__dlpack__(**record.V1)),
-        "Tensor owned": lambda u, x: record.tables[_core.Tensor].owned(dlshim.from_dlpack(x)),
-        "buffer": lambda u, x: memoryview(dlshim.from_dlpack(x)),
-        "Producer": lambda u, x: u,
-    }
-    makes: dict[str, Callable[[], Callable[[], Any]]] = {
-        **{
-            f"{row or 'unknown'} gives {generation}, {kind}": (
-                lambda row=row, generation=generation, table=table, more=more: scripted(  # type: ignore[misc]
-                    gives(generation, owner=None, **more), library=row, table=table,
-                    table_answer=lambda self: self._export((1, 3), owner=None),
-                )
-            )
-            for row in Libraries.ROWS
-            for generation in BOTH
-            for kind, table, more in (
-                ("plain", False, {}), ("table", True, {}), ("no deleter", False, {"deleter": False})
-            )
-        },
-        "interface": lambda: InterfaceOnly,
-        "strided interface": lambda: lambda: InterfaceOnly(strides=(1, 2)),
-        "interface of a buffer": lambda: lambda: InterfaceOnly(changes={"data": bytearray(24)}),
-        "struct": lambda: StructOnly,
-        "sycl interface": lambda: sycl.SyclOnly,
-    }  # fmt: skip
-    for (name, make), (label, take), hand_on in itertools.product(
-        makes.items(), takes.items(), (True, False)
-    ):
+    cls: Any = OLDER_OWNERS.get(owner)
+    if cls is None:
+        no_deleter = {"deleter": False} if kind == "no deleter" else {}
+        cls = scripted(
+            gives(generation, owner=None, **no_deleter),
+            library=owner,
+            table=kind == "table",
+            table_answer=lambda self: self._export((1, 3), owner=None),
+        )
+    for known in ("first", "learned"):
+        x = own(cls())
+        source = weakref.ref(x)
+        upgraded = dlshim.upgrade(x)
+        held = [None]
 
-        def scenario(make: Any = make, take: Any = take) -> None:
-            cls = make()
-            for state in ("first", "learned"):
-                x = own(cls())
-                source = weakref.ref(x)
-                upgraded = dlshim.upgrade(x)
-                held = [None]
+        def get(held: Any = held, of: Any = (upgraded, x)) -> None:
+            held[0] = TAKES[take](*of)
 
-                def get(held: Any = held, of: Any = (upgraded, x)) -> None:
-                    held[0] = take(*of)
-
-                record.exchange(state, get)
-                del x, upgraded, get
-                write(f"source is {'dead' if source() is None else 'held'}")
-                held.clear()
-                write(f"after release {'dead' if source() is None else 'held'}")
-
-        yield f"{name}, {label}{'' if hand_on else ', translate'}", scenario, hand_on
+        record.exchange(known, get)
+        del x, upgraded, get
+        write(f"source is {'dead' if source() is None else 'held'}")
+        held.clear()
+        write(f"after release {'dead' if source() is None else 'held'}")
 
 
 # --- attributes ---------------------------------------------------------------------------
 
 
-def attributes() -> Iterator[Scenario]:
+@group(edition=UNLIKE, ask=("versioned", "from_dlpack", "inspect"))
+def attributes(edition: str, ask: str) -> None:
     """Which attributes of the object and of its type are looked at, and in which order."""
-    for (edition, base), ask in itertools.product(
-        EDITIONS.items(), ("legacy", "versioned", "from_dlpack", "question", "owned", "inspect")
-    ):
+    quiet = [True]
+    base: Any = EDITIONS[edition]
 
-        def scenario(base: Any = base, ask: str = ask) -> None:
-            quiet = [True]
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> Any:
+            if not quiet[0] and name.startswith(("__dlpack", "__c_dlpack", "__array", "to")):
+                write(f"  look at the type's {name}")
+            return super().__getattribute__(name)
 
-            class Meta(type):
-                def __getattribute__(cls, name: str) -> Any:
-                    if not quiet[0] and name.startswith(
-                        ("__dlpack", "__c_dlpack", "__array", "to")
-                    ):
-                        write(f"  look at the type's {name}")
-                    return super().__getattribute__(name)
+    class Watched(base, metaclass=Meta):
+        def __getattribute__(self, name: str) -> Any:
+            if not quiet[0] and name.startswith(("__", "to", "is_", "requires")):
+                write(f"  look at {name}")
+            return super().__getattribute__(name)
 
-            class Watched(base, metaclass=Meta):
-                def __getattribute__(self, name: str) -> Any:
-                    if not quiet[0] and name.startswith(("__", "to", "is_", "requires")):
-                        write(f"  look at {name}")
-                    return super().__getattribute__(name)
+    x = own(Watched())
+    upgraded: list[Any] = []
 
-            x = own(Watched())
-            upgraded: list[Any] = []
+    def one() -> None:
+        quiet[0] = False
+        try:
+            if not upgraded:
+                upgraded.append(dlshim.upgrade(x))
+            ENTRIES[ask](upgraded[0], x)
+        finally:
+            quiet[0] = True
 
-            def one() -> None:
-                quiet[0] = False
-                try:
-                    if not upgraded:
-                        upgraded.append(dlshim.upgrade(x))
-                    ENTRIES[ask](upgraded[0], x)
-                finally:
-                    quiet[0] = True
-
-            for _ in range(2):
-                record.exchange(ask, one)
-
-        yield f"{edition}, {ask}", scenario, True
+    for _ in range(2):
+        record.exchange(ask, one)
 
 
 GROUPS: dict[str, Group] = {

@@ -6,6 +6,7 @@ Nothing of a log may depend on an address: a producer's exports are numbered, it
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ class Log:
         self.memory: list[tuple[int, int, str]] = []  # address, size, name
         self.numbers: dict[int, str] = {}  # handles of streams
         self.after: Callable[[], None] | None = None  # after each exchange
+        self.before = ""  # what the last exchange did, its exports counted from 1
 
     def __call__(self, line: str) -> None:
         self.lines.append(line)
@@ -271,7 +273,7 @@ def owned(x: Any) -> None:
 
 
 def borrowed(x: Any) -> None:
-    write(f"{words.entry('= borrowed')} {tensor_text(tables[type(x)].borrow(x))}")
+    write(f"= borrowed {tensor_text(tables[type(x)].borrow(x))}")
 
 
 def inspected(u: Any, x: Any) -> None:
@@ -301,6 +303,7 @@ ENTRIES: dict[str, Callable[..., None]] = {
     "versioned": asked(**V1),
     "dropped": asked("drop"),
     "dropped versioned": asked("drop", **V1),
+    "copied": asked(copy=True, **V1),
     "1.3 and stream -1": asked(stream=-1, max_version=(1, 3)),
     "question": lambda u, x: write(f"= {u.__dlpack_device__()}"),
     "from_dlpack": tensor(),
@@ -322,8 +325,20 @@ COUNTERS = ("handed_on", "translated", "copied", "taken")
 
 
 def exchange(label: str, do: Callable[[], None]) -> None:
-    """Do it, and write down what comes of it."""
-    write(f"> {words.entry(label)}")
+    """Do it, and write down what comes of it; one that goes as the one before in one line."""
+    begin, count = len(log.lines), log.count
+    write_down(label, do)
+    text = _MADE.sub(lambda made: f"made{int(made[1]) - count}", "\n".join(log.lines[begin:]))
+    if text == log.before:
+        log.lines[begin:] = [f"> {label}: the same again"]
+    log.before = text
+
+
+_MADE = re.compile(r"\bmade(\d+)")
+
+
+def write_down(label: str, do: Callable[[], None]) -> None:
+    write(f"> {label}")
     before = _core._counters()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")

@@ -1,39 +1,58 @@
-"""Start the children."""
+"""Carry out groups: in one child for each fake driver, and what commands say beside them."""
 
 from __future__ import annotations
 
-import tempfile
+import gc
+import json
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from typing import Any
 
 from drivers import run_with_driver
-from drivers.library import built
 
-from . import child, store
+from . import host, off_host, older, record, store, witness
 
-ALL = {group: name for name, (_, groups) in child.CHILDREN.items() for group in groups}
+#: By the driver that is mapped in a child, its groups.
+CHILDREN: dict[str, dict[str, Any]] = {
+    "host": host.GROUPS | older.GROUPS,
+    "cuda": off_host.CUDA,
+    "rocm": off_host.ROCM,
+}
+VARIANTS = {"host": "13.0", "cuda": "13.0", "rocm": "hip7"}
+ALL = [group for groups in CHILDREN.values() for group in groups]
 
 CODE = """
-from transcript import child
+from transcript import running
 drv.start()
-child.run(drv, *arguments)
+running.run(drv, *arguments)
 """
 
 
-def now(groups: Iterable[str]) -> tuple[dict[str, store.Bodies], str]:
-    """The bodies of these groups as they are today, and how long each took."""
-    wanted: dict[str, list[str]] = {}
-    for group in groups:
-        wanted.setdefault(ALL[group], []).append(group)
-    for name in wanted:
-        built(child.CHILDREN[name][0])
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as children:
+def bodies(drv: Any, child: str, group: str) -> store.Bodies:
+    drv.reset()
+    gc.collect()
+    gc.freeze()  # what is here stays: scenarios are collected without walking it
+    gc.disable()
+    found: store.Bodies = {}
+    make = CHILDREN[child][group]
+    for number, (name, scenario, hand_on) in enumerate(make() if child == "host" else make(drv)):
+        assert name not in found, f"{group}: {name} twice"
+        found[name] = record.run(scenario, hand_on)
+        if number % 200 == 199:
+            gc.collect()
+    gc.enable()
+    return found
 
-        def run(name: str) -> str:
-            variant = child.CHILDREN[name][0]
-            return run_with_driver(variant, CODE, wanted[name], folder, timeout=500)
 
-        said = "".join(children.map(run, wanted))
-        texts = {g: (Path(folder) / g).read_text() for mine in wanted.values() for g in mine}
-    return {group: store.bodies_of(text) for group, text in texts.items()}, said
+def run(drv: Any, child: str, groups: list[str]) -> None:
+    off_host.prelude(drv)
+    print(json.dumps({group: bodies(drv, child, group) for group in groups}))
+
+
+def now(groups: Iterable[str]) -> dict[str, store.Bodies]:
+    """The bodies of these groups and commands as they are today."""
+    wanted, found = set(groups), {}
+    for child, its in CHILDREN.items():
+        if mine := [group for group in its if group in wanted]:
+            said = run_with_driver(VARIANTS[child], CODE, child, mine, timeout=500)
+            found |= json.loads(said.splitlines()[-1])
+    return found | {name: say() for name, say in witness.COMMANDS.items() if name in wanted}

@@ -19,27 +19,26 @@ from doubles.producers import (
 
 from . import record
 
-#: Every class of error that is decided upon, each with a class below it or beside it.
+#: One of each class of errors that is decided upon, `Exception` for all others.
 ERRORS: dict[str, Callable[[], BaseException]] = {
-    name: (lambda cls=cls: cls("told to"))  # type: ignore[misc]
-    for name, cls in {
-        "TypeError": TypeError,
-        "ValueError": ValueError,
-        "RuntimeError": RuntimeError,
-        "NotImplementedError": NotImplementedError,
-        "AssertionError": AssertionError,
-        "BufferError": BufferError,
-        "KeyError": KeyError,
-        "AttributeError": AttributeError,
-        "RecursionError": RecursionError,
-        "MemoryError": MemoryError,
-        "OSError": OSError,
-        "KeyboardInterrupt": KeyboardInterrupt,
-        "Exception": Exception,
-        "UnicodeError": UnicodeError,
-        "SystemExit": SystemExit,
-    }.items()
+    cls.__name__: (lambda cls=cls: cls("told to"))  # type: ignore[misc]
+    for cls in (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        NotImplementedError,
+        AssertionError,
+        BufferError,
+        AttributeError,
+        Exception,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+        KeyboardInterrupt,
+        UserWarning,
+    )
 }
+#: What libraries refuse with.
 COMMON = tuple(ERRORS)[:8]
 
 Answer = Callable[[Any, dict[str, Any]], Any]
@@ -132,7 +131,7 @@ class Libraries:
     """Module and name by which rows of libraries are found, and what such objects have."""
 
     ROWS: dict[str, tuple[str, str, dict[str, Any]]] = {
-        "": ("", "Scripted", {}),
+        "unknown": ("made.up", "Scripted", {}),
         "numpy": ("numpy", "ndarray", {}),
         "torch": ("torch", "Tensor", {
             "requires_grad": False, "is_conj": lambda self: self.conj,
@@ -151,7 +150,7 @@ class Libraries:
 
 
 def scripted(
-    answer: Answer | None = None, *, library: str = "", question: bool = True,
+    answer: Answer | None = None, *, library: str = "unknown", question: bool = True,
     table: bool = False, bases: tuple[type, ...] = (), **members: Any,
 ) -> type:  # fmt: skip
     """A fresh type."""
@@ -169,7 +168,7 @@ def scripted(
         cls.table_export = lambda self: self.table_answer()
         cls.__bool__ = lambda self: raises(self.failure)(self, {})
     told = record.told(cls)
-    told.__module__, told.__qualname__ = module or "made.up", name
+    told.__module__, told.__qualname__ = module, name
     return told
 
 

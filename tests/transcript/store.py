@@ -1,13 +1,8 @@
-"""How groups are kept: each body once, under its hash, and which scenarios have it.
-
-A file is compressed; ``--show`` and the test's message are for reading.
-"""
+"""How a group is kept: as text, each body once, below the names of the scenarios that have it."""
 
 from __future__ import annotations
 
 import difflib
-import gzip
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,44 +11,32 @@ Bodies = dict[str, list[str]]
 
 
 def path_of(group: str) -> Path:
-    return RECORDED / f"{group}.gz"
-
-
-def digest(body: list[str]) -> str:
-    return hashlib.sha256("\n".join(body).encode()).hexdigest()[:8]
+    return RECORDED / f"{group}.txt"
 
 
 def text_of(bodies: Bodies) -> str:
-    seen: dict[str, list[str]] = {}
-    names = []
+    names: dict[tuple[str, ...], list[str]] = {}
     for name, body in bodies.items():
-        key = digest(body)
-        assert seen.setdefault(key, body) == body, "two bodies of one hash"
-        assert "\n" not in name and all("\n" not in line for line in body), name
-        names.append(f"{key} {name}")
-    parts = [f"{key}:\n" + "".join(f"\t{line}\n" for line in seen[key]) for key in sorted(seen)]
-    return "\n".join(names) + "\n\n" + "".join(parts)
+        assert all(line and "\n" not in line for line in (name, *body)), name
+        names.setdefault(tuple(body), []).append(f"# {name}")
+    return "\n".join("".join(f"{line}\n" for line in (*names[body], *body)) for body in names)
 
 
 def bodies_of(text: str) -> Bodies:
-    names, _, rest = text.partition("\n\n")
-    bodies: dict[str, list[str]] = {}
-    current: list[str] = []
-    for line in rest.splitlines():
-        if line.startswith("\t"):
-            current.append(line[1:])
-        else:
-            current = bodies[line[:-1]] = []
-    return {line[9:]: bodies[line[:8]] for line in names.splitlines()}
+    bodies: Bodies = {}
+    for part in text.removesuffix("\n").split("\n\n"):
+        lines = part.split("\n")
+        body = [line for line in lines if not line.startswith("# ")]
+        bodies |= {line[2:]: body for line in lines if line.startswith("# ")}
+    return bodies
 
 
 def write(group: str, bodies: Bodies) -> None:
-    RECORDED.mkdir(exist_ok=True)
-    path_of(group).write_bytes(gzip.compress(text_of(bodies).encode(), 9, mtime=0))
+    path_of(group).write_text(text_of(bodies), encoding="utf-8", newline="\n")
 
 
 def read(group: str) -> Bodies:
-    return bodies_of(gzip.decompress(path_of(group).read_bytes()).decode())
+    return bodies_of(path_of(group).read_text(encoding="utf-8"))
 
 
 def differences(recorded: Bodies, now: Bodies, most: int = 8) -> Iterator[str]:

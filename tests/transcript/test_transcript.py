@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
 
-from transcript import running, store
+from transcript import running, store, witness
+from transcript.pairs import pairwise
 
 pytestmark = pytest.mark.skipif(
     bool(os.environ.get("DLSHIM_SANITIZED")),
@@ -16,11 +18,11 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def now() -> dict[str, store.Bodies]:
-    return running.now(running.ALL)[0]
+    return running.now(running.ALL)
 
 
 def test_every_group_is_recorded_and_no_other():
-    assert {path.name for path in store.RECORDED.iterdir()} == {f"{g}.gz" for g in running.ALL}
+    assert {path.stem for path in store.RECORDED.iterdir()} == {*running.ALL, *witness.COMMANDS}
 
 
 @pytest.mark.parametrize("group", running.ALL)
@@ -37,4 +39,30 @@ def test_a_difference_is_told():
     assert told.splitlines()[-1] == "2 of 3 differ, 1 gone, 1 new"
     assert all(text in told for text in ("-= 1", "+= 2", "a (and 1 more", "gone: gone", "new: new"))
     assert not list(store.differences(recorded, recorded))
-    assert store.bodies_of(store.text_of(recorded)) == recorded
+
+
+def test_what_is_written_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "RECORDED", tmp_path)
+    bodies = {"b'x'": ["> a: 1", "  b"], "[1]": [], "c": ["x"], "d": ["> a: 1", "  b"], "e": []}
+    store.write("some", bodies)
+    assert store.read("some") == bodies
+
+
+def test_every_two_values_that_can_stand_together_do_so_in_few_cases():
+    def pairs(cases):
+        return {pair for case in cases for pair in itertools.combinations(enumerate(case), 2)}
+
+    cases = [
+        case for case in itertools.product("abcd", "efg", "hi", "jk") if case[:2] != ("a", "e")
+    ]
+    drawn = pairwise(cases)
+    assert pairs(drawn) == pairs(cases) and len(drawn) < 16
+    assert drawn == pairwise(cases) and drawn == [case for case in cases if case in drawn]
+    assert pairwise([(0, "a"), (0, "b")]) == [(0, "a"), (0, "b")]
+
+
+def test_a_person_can_read_it():
+    """A group that is added may say what others do not; more cases of each say the same."""
+    recorded = [store.read(group) for group in (*running.ALL, *witness.COMMANDS)]
+    assert sum(map(len, recorded)) <= 6000
+    assert sum(path.stat().st_size for path in store.RECORDED.iterdir()) < 3_500_000

@@ -5,7 +5,7 @@ with the installed dlshim, NumPy and ml_dtypes, and libraries that are made up (
 are a name and a release and nothing else.  Nothing of dlshim is called but the command line, so
 that code can be moved.  `LEFT_OUT`, `OF_NUMPY` and `TEXTS` are all that is not compared.
 
-``recorded_json`` has a file for each command; ``python tests/transcript --write`` records them.
+A command is a group of the transcript, and is recorded as the others are.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from project.tree import ROOT, read_toml
 
 from . import stock
 from .store import Bodies
-
-RECORDED = Path(__file__).resolve().parent / "recorded_json"
 
 #: Distribution, module, release: what is installed, as far as the commands can see.
 NEWEST = {
@@ -290,24 +288,3 @@ def matrix() -> Bodies:
 
 
 COMMANDS = {each.__name__: each for each in (inspect, doctor, explain, streams, matrix)}
-
-
-# --- the files --------------------------------------------------------------------------------
-
-
-def path_of(command: str) -> Path:
-    return RECORDED / f"{command}.txt"
-
-
-def write(command: str, bodies: Bodies) -> None:
-    RECORDED.mkdir(exist_ok=True)
-    parts = (f"# {name}\n" + "".join(f"{line}\n" for line in body) for name, body in bodies.items())
-    path_of(command).write_text("\n".join(parts), encoding="utf-8")
-
-
-def read(command: str) -> Bodies:
-    found: Bodies = {}
-    for part in ("\n" + path_of(command).read_text(encoding="utf-8")).split("\n# ")[1:]:
-        name, *rest = part.rstrip("\n").split("\n")
-        found[name] = rest
-    return found
