@@ -29,8 +29,6 @@ from .dtypes import dtype
 # With its type: editors do not take it for the constant, and read the names below it.
 TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
-    from types import EllipsisType
-
     from .conversion import NarrowedWarning, to
     from .decorator import ProducerMixin, producer
     from .enums import DLDataTypeCode, DLDeviceType
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-UNSET: "EllipsisType" = ...
+UNSET = "auto"
 """Default of ``stream``: whatever the consumer passes goes on unchanged."""
 
 __all__ = [

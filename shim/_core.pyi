@@ -197,7 +197,7 @@ def upgrade(
     obj: Any,
     /,
     *,
-    stream: Any = ...,
+    stream: Any = "auto",
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
     device: _Device | None = None,
@@ -224,7 +224,8 @@ def upgrade(
     What is wrong with the data is raised when a consumer asks.  A raw capsule is taken at
     once.  Options that are given for a Producer win over its own, one by one.
 
-    stream: the stream of the consumer, where it does not name one; "wait": the host waits
+    stream: the stream of the consumer: "auto" is the one that it names; "wait": the
+        host waits
     producer_stream: the stream that writes the data, where the producer does not tell
     unknown_stream: what to do where nobody tells it: "auto" waits for the device,
         "legacy" takes the default stream, "same" does nothing, "error" refuses
@@ -252,7 +253,7 @@ def from_dlpack(
     dtypes: _DType | tuple[_DType, ...] | list[_DType] | None = None,
     ndims: int | tuple[int, ...] | list[int] | range | None = None,
     writable: bool = False,
-    stream: Any = ...,
+    stream: Any = "auto",
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
     device: _Device | None = None,
@@ -284,7 +285,7 @@ def to_capsule(
     /,
     *,
     max_version: tuple[int, int] | None = None,
-    stream: Any = ...,
+    stream: Any = "auto",
     producer_stream: Any = None,
     unknown_stream: Literal["auto", "legacy", "same", "error"] = "auto",
     device: _Device | None = None,

@@ -498,8 +498,8 @@ to_capsule(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwna
                         : capsule_of(state, args, kwnames);
 }
 
-/* ", stream=..., producer_stream=None" and so on: the options in text signatures.  The
- * text of upgrade() stands in the stub too, for editors. */
+/* ", stream=\"auto\", producer_stream=None" and so on: the options in text signatures.
+ * The text of upgrade() stands in the stub too, for editors. */
 #define OPTION(name, kind, default, ...) ", " #name "=" #default
 
 PyMethodDef dls_public_methods[] = {
@@ -522,8 +522,9 @@ PyMethodDef dls_public_methods[] = {
      "taken at\n"
      "once.  Options that are given for a Producer win over its own, one by one.\n"
      "\n"
-     "stream: the stream of the consumer, where it does not name one; \"wait\": the "
-     "host waits\n"
+     "stream: the stream of the consumer: \"auto\" is the one that it names; "
+     "\"wait\": the\n"
+     "    host waits\n"
      "producer_stream: the stream that writes the data, where the producer does not "
      "tell\n"
      "unknown_stream: what to do where nobody tells it: \"auto\" waits for the "

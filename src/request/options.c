@@ -49,6 +49,11 @@ static int
 parse_stream(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
 {
     dls_option_stream *stream = member_of(row, out);
+    if (row->words[0] != NULL && dls_stream_is_auto(value)) {
+        out->given &= ~(UINT32_C(1) << DLS_OPTION_stream); /* as if it were not said */
+        Py_CLEAR(*stream);
+        return 0;
+    }
     bool is_word = row->words[0] != NULL && dls_stream_is_wait(value);
     if (!is_word && dls_stream_check(state, value) < 0) {
         return -1;
@@ -490,15 +495,6 @@ option_of(dls_state *state, PyObject *name)
     return -1;
 }
 
-/* The default, where that is None or `...`, is the same as nothing. */
-static bool
-is_unset(int option, PyObject *value)
-{
-    const option_row *row = &rows[option];
-    return (value == Py_None && takes_none(row))
-           || (value == Py_Ellipsis && strcmp(row->unset, "...") == 0);
-}
-
 static bool
 is_idle(const dls_options *options)
 {
@@ -575,7 +571,7 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
     if (option < 0) {
         return refuse_keyword(state, function, name);
     }
-    if (is_unset(option, value)) {
+    if (value == Py_None && takes_none(&rows[option])) {
         return 0;
     }
     options->given |= UINT32_C(1) << option;

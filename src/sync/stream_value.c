@@ -109,11 +109,23 @@ dls_stream_check(dls_state *state, PyObject *stream)
     return got > 0 ? 0 : -1;
 }
 
+static bool
+is_word(PyObject *stream, const char *word)
+{
+    return stream != NULL && PyUnicode_Check(stream)
+           && PyUnicode_CompareWithASCIIString(stream, word) == 0;
+}
+
+bool
+dls_stream_is_auto(PyObject *stream)
+{
+    return is_word(stream, "auto");
+}
+
 bool
 dls_stream_is_wait(PyObject *stream)
 {
-    return stream != NULL && PyUnicode_Check(stream)
-           && PyUnicode_CompareWithASCIIString(stream, "wait") == 0;
+    return is_word(stream, "wait");
 }
 
 bool

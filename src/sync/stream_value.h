@@ -12,6 +12,9 @@
  * range).  Attributes of a stream object are looked up, but none is called. */
 int dls_stream_check(dls_state *state, PyObject *stream);
 
+/* Is it the word "auto", which only the option takes: whatever the consumer names? */
+bool dls_stream_is_auto(PyObject *stream);
+
 /* Is it the word "wait" (S25), which only the option and from_dlpack take? */
 bool dls_stream_is_wait(PyObject *stream);
 

@@ -463,15 +463,15 @@ def test_an_interrupt_in_the_value_of_an_option(option):
 
 
 def test_the_unset_value_of_an_option_is_no_option():
-    for unset in (None, ...):
+    for unset in (None, "auto"):
         accepted = {}
         for name in ("device", "order", "align", "reinterpret", "stream", "producer_stream"):
             try:
                 dlshim.upgrade(P2(), **{name: unset})
-            except TypeError:
+            except (TypeError, ValueError):
                 continue
             accepted[name] = unset
-        assert accepted
+        assert "stream" in accepted
         with versioned(dlshim.upgrade(P2(), **accepted)) as imported:
             assert imported.values() == [0, 1, 2, 3, 4, 5]
 

@@ -117,7 +117,19 @@ def test_options_at_their_defaults_are_no_options():
     with counting() as count:
         bare(upgraded).release()
     assert (count.handed_on + count.translated, count.copied) == (1, 0)
-    assert dlshim.UNSET is ...
+    assert dlshim.UNSET == "auto"
+
+
+def test_a_stream_that_says_nothing_leaves_the_one_that_was_given():
+    inner = dlshim.upgrade(P1(), stream=3)
+    assert _options(dlshim.upgrade(inner, stream="auto")) == {"stream": 3}
+    assert _options(dlshim.upgrade(P1(), stream="auto")) == {}
+    assert dlshim.from_dlpack(P1(), stream="auto").shape == dlshim.from_dlpack(P1()).shape
+    for options in ({"producer_stream": "auto"}, {"stream": "AUTO"}, {"stream": ...}):
+        with pytest.raises(TypeError, match="stream"):
+            dlshim.upgrade(P1(), **options)
+    with pytest.raises(TypeError, match="stream"):
+        dlshim.upgrade(P1()).__dlpack__(stream="auto")
 
 
 #: A value of every option that is not its default, and how the Producer shows it.

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import inspect
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -188,6 +189,7 @@ def test_every_public_name_is_there_and_described(name: str) -> None:
     assert name in dir(dlshim)
     if name != "UNSET":
         assert (found.__doc__ or "").strip(), f"{name} has no docstring"
+        assert "Ellipsis" not in pydoc.render_doc(found), f"help({name}) is for people"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
