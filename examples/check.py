@@ -80,12 +80,12 @@ except ImportError as error:
     print(error)
 """
 SENTENCE = (
-    "this module needs the Python package dlshim, {0} or newer{1}: "
+    "this module needs the Python package dlshim, {0} or newer{1}"
     'pip install --upgrade "dlshim>={0}"\n'
 )
 OTHER = (
-    ", and something else has its name, <module 'dlshim'>: remove or rename that, or import dlshim "
-    "before a test replaces it; if it is not installed"
+    ", and something else has its name, <module 'dlshim'>\n  remove or rename that, or import "
+    "dlshim before a test replaces it; if it is not installed: "
 )
 
 
@@ -96,7 +96,7 @@ def import_without_dlshim(name: str, folder: Path) -> None:
             [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True
         )
         said = done.stdout + done.stderr
-        expected = SENTENCE.format(dlshim.__version__, OTHER if table else "")
+        expected = SENTENCE.format(dlshim.__version__, OTHER if table else "\n  ")
         assert said == expected, (name, table, done.returncode, said)
 
 
@@ -275,7 +275,7 @@ def try_out(example: ModuleType) -> list[str]:
         assert [*map(float, x)] == [0, 8, 16, 24, 32, 40], (library, x)
     said = refusal(example.scale, array.array("i", [1]), 2.0)
     cure = "numpy.asarray(dlshim.from_dlpack(x), 'float64')"
-    assert said == f"scale(): x has dtype int32, not float64; keep and pass {cure}", said
+    assert said == f"scale(): x has dtype int32, not float64\n  keep and pass {cure}", said
     said = refusal(example.scale, misaligned(), 2.0)
     assert "memory that is not aligned to 8 bytes" in said, said
     assert "scale(): x is read-only" in refusal(example.scale, memoryview(bytes(8)).cast("d"), 1.0)

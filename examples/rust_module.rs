@@ -215,16 +215,16 @@ mod dlshim {
             PyErr_Clear();
         }
         if package.is_null() {
-            let text = "this module needs the Python package dlshim, 0.1.0 or newer: \
+            let text = "this module needs the Python package dlshim, 0.1.0 or newer\n  \
                         pip install --upgrade \"dlshim>=0.1.0\"\0";
             PyErr_SetString(PyExc_ImportError, c(text));
         } else if !version.is_null() {
             let text = "this module needs the Python package dlshim, 0.1.0 or newer, and %S is \
-                        installed, %R: pip install --upgrade \"dlshim>=0.1.0\"\0";
+                        installed, %R\n  pip install --upgrade \"dlshim>=0.1.0\"\0";
             PyErr_Format(PyExc_ImportError, c(text), version, package);
         } else {
             let text = "this module needs the Python package dlshim, 0.1.0 or newer, and something \
-                        else has its name, %R: remove or rename that, or import dlshim before a \
+                        else has its name, %R\n  remove or rename that, or import dlshim before a \
                         test replaces it; if it is not installed: \
                         pip install --upgrade \"dlshim>=0.1.0\"\0";
             let place = if path.is_null() { package } else { path };

@@ -333,7 +333,8 @@ dlpack_read_(PyObject *args, PyObject *kwargs, dlpack_asked_ *asked)
         return -1;
     }
     if (stream != Py_None) {
-        PyErr_SetString(PyExc_BufferError, "the memory is the host's, which has no streams: pass None");
+        PyErr_SetString(PyExc_BufferError, "the memory is the host's, which has no streams\n"
+                                           "  pass None");
         return -1;
     }
     if (dlpack_pair_(version, &major, &minor) < 0 || dlpack_pair_(device, &type, &id) < 0) {
@@ -360,8 +361,8 @@ dlpack_answer_(PyObject *self, PyObject *args, PyObject *kwargs, dlpack_describe
         return NULL;
     }
     if (array.read_only && !asked.versioned && asked.copy != 1) {
-        PyErr_SetString(PyExc_BufferError, "the memory is read-only, which DLPack 0.x cannot say; ask for "
-                                           "max_version=(1, 0), or for copy=True");
+        PyErr_SetString(PyExc_BufferError, "the memory is read-only, which DLPack 0.x cannot say\n"
+                                           "  ask for max_version=(1, 0), or for copy=True");
         made = NULL;
     }
     else {

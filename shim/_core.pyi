@@ -224,8 +224,8 @@ def upgrade(
     What is wrong with the data is raised when a consumer asks.  A raw capsule is taken at
     once.  Options that are given for a Producer win over its own, one by one.
 
-    stream: the stream of the consumer: "auto" is the one that it names; "wait": the
-        host waits
+    stream: the consumer's stream, in place of the one that it names; "auto": no
+        other one; "wait": the host waits
     producer_stream: the stream that writes the data, where the producer does not tell
     unknown_stream: what to do where nobody tells it: "auto" waits for the device,
         "legacy" takes the default stream, "same" does nothing, "error" refuses

@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 
 from ._core import CopyRequiredError, from_dlpack
+from .text import as_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def check_writable(x: Any, place: str, options: dict[str, Any]) -> None:
         without = ", ".join(f"{name}=None" for name in copying)
         raise BufferError(
             f"{place}: {said} would be copied by {which}, and what the function writes would be "
-            f"lost; call a kernel with {without}, or {cure}"
+            f"lost\n  call a kernel with {without}, or {cure}"
         )
     if seen.readonly:
-        raise BufferError(f"{place}: {said} is read-only, and the function writes it; {cure}")
+        raise BufferError(f"{place}: {said} is read-only, and the function writes it\n  {cure}")
 
 
 def signature(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
@@ -90,7 +91,10 @@ def check_named(
             known = each < positions or inspect.Parameter.VAR_POSITIONAL in kinds
         if not known:
             told = ", ".join(parameters) or "none"
-            raise ValueError(f"{word}={each!r} is no parameter of {function!r:.80}: it has {told}")
+            raise ValueError(
+                f"{word}={each!r} is no parameter of {as_code(function)}\n"
+                f"  name one of these: {told}"
+            )
 
 
 def written(writes: Any) -> frozenset[Any]:

@@ -12,6 +12,7 @@ from _operator import index  # operator costs more than all that is needed of it
 from ._core import _FLAGS, Producer, Tensor, _flags, _view, from_dlpack
 from .dtypes import dtype
 from .locks import import_module
+from .text import as_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def _check_host(x: Any) -> None:
     # A Producer comes here only if it is not on the host.
     if isinstance(x, Producer) or x.device[0] not in HOST_DEVICES:
         raise TypeError(
-            f"{x!r} is memory that is not on the host: copy it there with "
-            'from_dlpack(x, device="cpu")'
+            f"{x!r} is memory that is not on the host\n"
+            '  copy it there with from_dlpack(x, device="cpu")'
         )
 
 
@@ -65,7 +66,7 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """``__array__``: the Tensor's own memory, unless a copy or another dtype is wanted."""
     np = sys.modules.get("numpy")
     if np is None:
-        raise TypeError("this makes an array of NumPy, which is not imported: import numpy first")
+        raise TypeError("this makes an array of NumPy, which is not imported\n  import numpy first")
     if dtype is None and not copy:
         try:
             return np.asarray(memoryview(tensor))
@@ -77,8 +78,8 @@ def array(tensor: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
         own = kind.__numpy_dtype__
     except AttributeError:
         raise TypeError(
-            f"NumPy has no dtype {kind}: import ml_dtypes if it has one, or name one of the same "
-            "width with reinterpret="
+            f"NumPy has no dtype {kind}\n"
+            "  import ml_dtypes if it has one, or name one of the same width with reinterpret="
         ) from None
     wanted = own if dtype is None else np.dtype(dtype)
     if copy is False and wanted != own:
@@ -152,7 +153,7 @@ def tobytes(tensor: Tensor, order: str | None = "C") -> bytes:
     """Return a copy of the elements; the orders are those of a memoryview."""
     _check_host(tensor)
     if order not in ("C", "F", "A", None):
-        raise ValueError(f'order={order!r} is not known: pass "C", "F" or "A"')
+        raise ValueError(f'order={as_code(order)} is not known\n  pass "C", "F" or "A"')
     turned = _transposed(tensor)
     if order in ("C", None) or (order == "A" and not _is_row_major(turned)):
         turned = tensor
@@ -222,9 +223,9 @@ def _described(
 def from_parts(parts: tuple[Any, ...] | list[Any]) -> Tensor:
     """Make a Tensor of what an inner array is as ``(buffer, shape, dtype)``, row by row."""
     if isinstance(parts, list):
-        raise TypeError("it is a list: give an array, or the tuple (buffer, shape, dtype)")
+        raise TypeError("it is a list\n  give an array, or the tuple (buffer, shape, dtype)")
     if len(parts) != 3:
-        raise TypeError(f"it is a tuple of {len(parts)}: give (buffer, shape, dtype)")
+        raise TypeError(f"it is a tuple of {len(parts)}\n  give (buffer, shape, dtype)")
     buffer, shape, kind = parts
     if not isinstance(shape, (tuple, list)):
         raise TypeError(f"shape {shape!r} is no tuple of extents")

@@ -1,4 +1,8 @@
-"""Ends of messages that name what to pass in the place of a refused object."""
+"""Ends of messages that name what to pass in the place of a refused object.
+
+An end follows the reason that the message has: the cure on a line of its own, and before it, where
+the object has a reason of its own, ", because ..." on the line of the reason.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,12 @@ PADDED = "which fills shorter rows up with zeros"
 ANOTHER = "whose elements may be of another type than the object's"
 UNDER_MASK = "which shows what its mask hides"
 UNSURE = "in which integers become floats where values are missing"
-CONVERT = "convert them to numbers first"
-NO_NUMBERS = f"because its elements are no numbers: {CONVERT}"
+CONVERT = "\n  convert them to numbers first"
+NO_NUMBERS = f", because its elements are no numbers{CONVERT}"
 
 
 class Reasoned(str):
-    """A cure and its reason ``why``; ``way`` is the cure alone, for messages that say the reason
+    """An end with the reason ``why``; ``way`` is the cure alone, for messages that say the reason
     before."""
 
     way: str
@@ -42,7 +46,7 @@ class Reasoned(str):
 def _passed(text: str) -> str:
     if text == "x":
         raise ValueError("the object that was refused is no cure")
-    return f"pass {text} instead"
+    return f"\n  pass {text} instead"
 
 
 def instead(text: str, why: str = "") -> str:
@@ -50,7 +54,7 @@ def instead(text: str, why: str = "") -> str:
     way = _passed(text)
     if not why:
         return way
-    said = Reasoned(f"{way}, because {why}")
+    said = Reasoned(f", because {why}{way}")
     said.way, said.why = way, why
     return said
 

@@ -109,7 +109,7 @@ def _fits(x: Any, kind: str, what: str) -> Any:
 
 
 def cure(x: Any, name: str, wrapped: bool) -> str | None:
-    """Say "pass ... instead", or what else is to be done; name: that of the object's type."""
+    """The end that says what to pass instead, or what else is to be done; name: its type's."""
     if isinstance(x, type):  # it has the methods of its objects
         return None
     special = None if wrapped else cures_by_library.find(x)
@@ -119,22 +119,24 @@ def cure(x: Any, name: str, wrapped: bool) -> str | None:
 def unsupported(x: Any, name: str, authored: bool) -> str:
     """Make the text of an UnsupportedObjectError; authored: the class is a decorated one."""
     if x is None:
-        return f"'{name}' object: it cannot be exported; it is None: the call before gave nothing"
+        return (
+            f"'{name}' object: it cannot be exported, because it is None: the call before gave "
+            "nothing"
+        )
     found = None
     with suppress(Exception):  # the object's code runs
         found = cure(x, name, False)
     if found is None and authored:
-        found = "pass the name of its array as inner= to dlshim.producer instead"
-    found = found or "pass an array instead"
-    mark = "," if found.startswith("because ") else ";"
-    text = f"'{name}' object: it cannot be exported{mark} {found}"
-    if type(x).__module__ == "builtins":  # nobody looks for a protocol in a list or a number
-        return text
+        found = "\n  pass the name of its array as inner= to dlshim.producer instead"
+    why, line, way = (found or "\n  pass an array instead").partition("\n")
+    text = f"'{name}' object: it cannot be exported{why}"
+    if why or type(x).__module__ == "builtins":  # nobody looks for a protocol in a number
+        return f"{text}{line}{way}"
     return (
         f"{text} (it offers none of __dlpack__, "
         "DLPack's C exchange API, a capsule function, __cuda_array_interface__, "
         "__sycl_usm_array_interface__, __array_struct__, __array_interface__, __arrow_c_array__, "
-        "__arrow_c_stream__ and the buffer protocol)"
+        f"__arrow_c_stream__ and the buffer protocol){line}{way}"
     )
 
 
@@ -143,17 +145,21 @@ def unknown_keyword(function: str, name: str) -> str:
     text = f"{function}() got an unexpected keyword argument {name!r}"
     if name == "dtype":
         return (
-            f'{text}: values are not converted; convert the array itself, as x.astype("float32") '
+            f'{text}: values are not converted\n  convert the array itself, as x.astype("float32") '
             'does, or call its bits another dtype by reinterpret="bfloat16"'
         )
     called: Any = getattr(_core, function, _core.upgrade)
     names = re.findall(r"(\w+)=", called.__text_signature__)
     near = difflib.get_close_matches(name, names, 1)
-    return f"{text}. Did you mean {near[0]!r}?" if near else f"{text}; it has {', '.join(names)}"
+    return (
+        f"{text}. Did you mean {near[0]!r}?"
+        if near
+        else f"{text}\n  pass one of {', '.join(names)}"
+    )
 
 
 def _row(x: Any, name: str, wrapped: bool) -> str | None:
-    """Say "pass ... instead" by the first row that fits."""
+    """The same by the first row that fits."""
     for kind, what, text in CURES:
         if (kind == "wrapper") != wrapped:
             continue
@@ -180,7 +186,7 @@ def _said(text: str | None) -> str | None:
 
 
 def cure_of_column(x: Any, problem: str) -> str | None:
-    """Say "pass ... instead", for a column of any library; the message says the problem before."""
+    """The end for a column of any library; the message says the problem before."""
     known = any(
         each.__module__.partition(".")[0] in cures_by_library.BY_LIBRARY for each in type(x).__mro__
     )
@@ -191,7 +197,8 @@ def cure_of_column(x: Any, problem: str) -> str | None:
         return cures_of_columns.of_any_library(x, problem) or CONVERT
     if not isinstance(said, Reasoned):
         return said
-    return said.way if said.why != MISSING or problem.startswith("missing") else said
+    is_said = said.why != MISSING or problem.startswith("missing") or problem == "null"
+    return said.way if is_said else f", and {said.why}{said.way}"
 
 
 def exports_itself(x: Any) -> bool:
@@ -246,7 +253,7 @@ def refusal(
         if isinstance(error, CopyRequiredError) and error.reason:
             more = f", align={align}" * (align > 64) + f", device={place}" * (place[0] > 0)
             why = _needs_copy(error, align)
-            text = f"{said}: {why}, and is not made unasked; {keep} {copied}{more})"
+            text = f"{said}: {why}, and is not made unasked\n  {keep} {copied}{more})"
         elif type(error) in (BufferError, CopyRequiredError, UnsupportedObjectError):
             text = f"{said}: {error}" if name else str(error)  # which names the object itself
             if getattr(error, "_option_helps", False):
@@ -264,7 +271,7 @@ def refusal(
     if place[0] == 0 and device[0] not in HOST_DEVICES:
         way = "dlshim.from_dlpack" if writes else "dlshim.upgrade"
         cure = f'{way}({again}, device="cpu")'
-        return BufferError(f"{said} lies on device {device}, not on the host; {keep} {cure}")
+        return BufferError(f"{said} lies on device {device}, not on the host\n  {keep} {cure}")
     # map: CPython 3.12 loses count of a comprehension's list where memory ends.
     have, wanted = dtype(given), list(map(dtype, iter_unpack("BBH", dtypes)))
     # NumPy has no memory off the host.
@@ -283,7 +290,7 @@ def refusal(
                 f", in which {'the imaginary part is lost' if lost else 'not every value fits'}"
             )
         cure = f"{keep} {cure}" if cure else "convert it first"
-        return TypeError(f"{said} has dtype {have}, not {which}; {cure}")
+        return TypeError(f"{said} has dtype {have}, not {which}\n  {cure}")
     ndim = len(shape)
     taken = _ranks_of(ranks)
     if ndim not in taken:
@@ -293,9 +300,9 @@ def refusal(
         cure = _rank_cure(x, shape, taken, source)
         cure = f"{keep} {cure}" if cure else "change its shape first"
         s = "s" * (ndim != 1)
-        return ValueError(f"{said} has {ndim} dimension{s}, not {which}; {cure}")
+        return ValueError(f"{said} has {ndim} dimension{s}, not {which}\n  {cure}")
     cure = "bytearray(x)" if isinstance(x, bytes) else copied + ")"
-    return BufferError(f"{said} is read-only, and is to be written; {keep} {cure}")
+    return BufferError(f"{said} is read-only, and is to be written\n  {keep} {cure}")
 
 
 def _needs_copy(error: CopyRequiredError, align: int) -> str:

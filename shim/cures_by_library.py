@@ -1,9 +1,9 @@
 """Cures for objects whose values or parts decide: of torch, JAX, TensorFlow, xarray and others.
 
-``cures.cure`` asks the function of the object's library before its own rows.  An answer follows "it
-cannot be exported," or a semicolon; None: the rows of ``cures`` have the answer.  No library is
-imported, and attributes of the object may raise.  A conversion that changes values is named only
-with the words that say so.
+``cures.cure`` asks the function of the object's library before its own rows.  An answer is the end
+of a message (``cure_texts``); None: the rows of ``cures`` have the answer.  No library is imported,
+and attributes of the object may raise.  A conversion that changes values is named only with the
+words that say so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _torch(x: Any) -> str | None:
     plain = name in ("Tensor", "Parameter") and str(x.layout) == "torch.strided"
     if not plain or x.is_meta or str(x.dtype) != "torch.bool":
         return None
-    return 'pass x.view(torch.uint8) with reinterpret="bool" instead'
+    return '\n  pass x.view(torch.uint8) with reinterpret="bool" instead'
 
 
 # ---- JAX ---------------------------------------------------------------------------------------
@@ -53,15 +53,15 @@ def _jax(x: Any) -> str | None:
     bases = {cls.__name__ for cls in type(x).__mro__}
     if "Tracer" in bases:
         return (
-            "because a tracer has no values: make the exchange outside of jax.jit, jax.vmap and "
-            "jax.grad, or in a function that is given to jax.pure_callback"
+            ", because a tracer has no values\n  make the exchange outside of jax.jit, jax.vmap "
+            "and jax.grad, or in a function that is given to jax.pure_callback"
         )
     if "PRNGKeyArray" in bases:
         return instead("jax.random.key_data(x)")
     if x.is_deleted():
         return (
-            "because its memory was deleted, or donated to a function: pass what the function "
-            "returned, or a copy that x.copy() made before"
+            ", because its memory was deleted, or donated to a function\n  pass what the "
+            "function returned, or a copy that x.copy() made before"
         )
     if not x.is_fully_addressable:
         return instead("x.addressable_shards[0].data", "other processes have the other shards")
@@ -74,12 +74,12 @@ def _jax(x: Any) -> str | None:
 def _tensorflow(x: Any) -> str | None:
     name = type(x).__name__
     if name == "KerasTensor":
-        return "because a KerasTensor has no values: pass what the model computes from an array"
+        return ", because a KerasTensor has no values\n  pass what the model computes from an array"
     if name != "SymbolicTensor":
         return None
     return (
-        "because a symbolic tensor has no values: make the exchange outside of tf.function, or in "
-        "a function that is given to tf.numpy_function"
+        ", because a symbolic tensor has no values\n  make the exchange outside of tf.function, or "
+        "in a function that is given to tf.numpy_function"
     )
 
 
@@ -102,7 +102,7 @@ def _awkward(x: Any) -> str | None:
     if x.fields:
         return instead(f"x[{x.fields[0]!r}]", "its elements have fields")
     if "union[" in kind and not _is_regular(x):
-        return "because its elements are of several types: convert them to one first"
+        return ", because its elements are of several types\n  convert them to one first"
     if "option[" in kind:
         return converted("awkward.drop_none(x)", LEFT_OUT)
     filled, text = x, "x"

@@ -412,7 +412,7 @@ def duckdb(x: Any) -> str | None:
         # is no relation makes DuckDB warn.
         if hasattr(x, "types") and ("pyarrow" in sys.modules or find_spec("pyarrow")):
             return instead(f"x.{_duckdb_table(x)}()[{name!r}]", ONE_COLUMN)
-        return f"because the elements of its column {name!r} are no numbers ({kind}): {CONVERT}"
+        return f", because the elements of its column {name!r} are no numbers ({kind}){CONVERT}"
     name, kind = numbers[0]
     column = f"x.fetchnumpy()[{name!r}]"
     if kind == "DECIMAL":
@@ -442,10 +442,13 @@ def _duckdb_table(x: Any) -> str:
     return "to_arrow_table" if hasattr(x, "to_arrow_table") else "fetch_arrow_table"
 
 
+def _anew(end: str) -> str:
+    return f"\n  a stream is read once: make it anew, and {end.strip()}"
+
+
 def of_any_library(x: Any, problem: str) -> str | None:
-    once = "a stream is read once: make it anew, and "
     if hasattr(type(x), "read_all"):
-        return once + instead("x.read_all()")
+        return _anew(instead("x.read_all()"))
     if problem == "fields" and hasattr(x, "column_names"):
         table = "x.to_arrow()" if hasattr(x, "to_arrow") else "x"  # x['a'] of daft has no values
         return instead(f"{table}[{x.column_names[0]!r}]")
@@ -453,12 +456,12 @@ def of_any_library(x: Any, problem: str) -> str | None:
     column = "pyarrow.chunked_array(x).combine_chunks()" if chunked else "pyarrow.array(x)"
     if hasattr(x, "array") and not hasattr(type(x), "__arrow_c_stream__"):  # pandas' Index
         column = "x.array.__arrow_array__().combine_chunks()"
-    anew = once if chunked and is_read_once(x) else ""
+    ends = _anew if chunked and is_read_once(x) else str
     if problem == "extension":  # whose message names what is below the type
-        return anew + instead(column)
+        return ends(instead(column))
     if problem == "runs":
-        return anew + instead(f"pyarrow.compute.run_end_decode({column})")
+        return ends(instead(f"pyarrow.compute.run_end_decode({column})"))
     if problem not in BY_PYARROW:
         return None
     # Nobody was asked what is missing.
-    return anew + by_pyarrow(column, problem, FILLED_CODES.get(problem, ""))
+    return ends(by_pyarrow(column, problem, FILLED_CODES.get(problem, "")))

@@ -25,10 +25,10 @@ _NUMBERS = {bool, int, float, complex}
 #: Integers up to here are those that a float64 holds.
 _EXACT = 2**53
 
-SEVERAL_LENGTHS = "because its rows differ in length: make them equal, or pass one of them"
-SEVERAL_SHAPES = "because its arrays differ in shape: make them equal, or pass one of them"
+SEVERAL_LENGTHS = ", because its rows differ in length\n  make them equal, or pass one of them"
+SEVERAL_SHAPES = ", because its arrays differ in shape\n  make them equal, or pass one of them"
 NO_ITEMS = (
-    "because its items are neither numbers nor arrays that go together: make an array of them"
+    ", because its items are neither numbers nor arrays that go together\n  make an array of them"
 )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: A short name of one digit may tell bytes, as NumPy's do: f4.
 _SHORTEST = re.compile(r"[a-z]+\d")
 _TEXTS = ("str", "string")
-_CONVERT = "convert it with its own library first"
+_CONVERT = "\n  convert it with its own library first"
 
 
 def is_lazy(cls: type, name: str) -> bool:
@@ -65,7 +65,7 @@ def of_elements(x: Any, name: str, said: str | None) -> str | None:
     reshaped = None not in (own, shape) and own != shape
     if reshaped and prod(own or ()) != prod(shape or ()):
         of = f" of {said}" * (said is not None)
-        return f"because its shape is {own}{of}, and that of {text} is {shape}: {_CONVERT}"
+        return f", because its shape is {own}{of}, and that of {text} is {shape}{_CONVERT}"
     if said not in (None, shown) and shown is not None:
         return _another(value, text, said, shown)
     if reshaped:
@@ -83,7 +83,7 @@ def as_numpy(x: Any, text: str) -> str:
         shape = getattr(x, "shape", ())
         kinds = {x.dtype} if hasattr(x, "dtype") else {*getattr(x, "dtypes", ())}
     if shape is None:
-        return "because it has no elements, and no shape"
+        return ", because it has no elements, and no shape"
     if len(kinds) > 1:
         return converted(text, MIXED)
     kind = kinds.pop() if kinds else None
@@ -122,9 +122,9 @@ def _another(value: Any, text: str, said: str, shown: str) -> str:
         return converted(text, ANOTHER)
     alike = dtypes.dtype(said).itemsize == value.itemsize
     if not alike or (dtypes.dtype(said).kind != "V" and said != "bool"):
-        return f"because its elements are {said}, and {text} shows them as {shown}: {_CONVERT}"
+        return f", because its elements are {said}, and {text} shows them as {shown}{_CONVERT}"
     if said == "bool" or type(value).__module__ != "numpy":
-        return f'pass {text} with reinterpret="{said}" instead'
+        return f'\n  pass {text} with reinterpret="{said}" instead'
     return instead(f"{text}.view(ml_dtypes.{said})", f"{text} shows its {said} as {shown}")
 
 

@@ -15,6 +15,7 @@ from types import FunctionType, MethodDescriptorType
 from ._core import Producer, Tensor, _class_method, _class_tables
 from .importers import GIVEN, of_class
 from .locks import changing, import_module
+from .text import as_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,7 +186,9 @@ def _keep_own(cls: type, name: str, put: dict[str, Any], fill: bool) -> bool:
         if is_abstract(value):
             return fill and base is not cls
         if name not in OWN:
-            raise TypeError(f"{cls!r} has an {name} of its own, which stays: leave array=True out")
+            raise TypeError(
+                f"{cls!r} has an {name} of its own, which stays\n  leave array=True out"
+            )
         inherited = put[METHODS].inherited
         inherited.pop(name, None)
         if base is not cls:
@@ -253,16 +256,16 @@ def _is_foreign(cls: type) -> bool:
 def _check(inner: Any, array: Any, from_dlpack: Any) -> None:
     if not (from_dlpack is None or callable(from_dlpack)):
         raise TypeError(
-            f"from_dlpack={from_dlpack!r} cannot be called: pass a function that makes an object "
-            "of a dlshim.Tensor"
+            f"from_dlpack={as_code(from_dlpack)} cannot be called\n"
+            "  pass a function that makes an object of a dlshim.Tensor"
         )
     if not (inner is None or (isinstance(inner, str) and inner.isidentifier())):
         raise TypeError(
-            f"inner={inner!r} is not the name of an attribute or of a method: name a method that "
-            "returns the array"
+            f"inner={as_code(inner)} is not the name of an attribute or of a method\n"
+            "  name a method that returns the array"
         )
     if not isinstance(array, bool):
-        raise TypeError(f"array={array!r} is neither True nor False")
+        raise TypeError(f"array={as_code(array)} is neither True nor False")
 
 
 class _Hook(classmethod):  # type: ignore[type-arg]
@@ -317,7 +320,7 @@ def _change(
                 break
     if refused is not None:
         raise TypeError(
-            f"{cls!r} cannot be changed: wrap its objects with dlshim.upgrade(x) instead"
+            f"{cls!r} cannot be changed\n  wrap its objects with dlshim.upgrade(x) instead"
         ) from refused
     return abc.update_abstractmethods(cls)
 
@@ -417,19 +420,20 @@ def producer(  # noqa: F811
         return lambda cls: producer(cls, inner=inner, array=array, from_dlpack=from_dlpack)
     if not isinstance(cls, type):
         cure = "name an array with inner=, or wrap an object with dlshim.upgrade(x)"
-        raise TypeError(f"dlshim.producer changes classes, not {cls!r}: {cure}")
+        raise TypeError(f"dlshim.producer changes classes, not {as_code(cls)}\n  {cure}")
     if getattr(cls, "_is_protocol", False):
-        raise TypeError(f"{cls!r} is a Protocol: change the classes that follow it instead")
+        raise TypeError(f"{cls!r} is a Protocol\n  change the classes that follow it instead")
     if _is_foreign(cls):
         package = cls.__module__.partition(".")[0]
         raise TypeError(
-            f"{cls!r} belongs to {package}, whose other users would see it changed: wrap its "
-            "objects with dlshim.upgrade(x), or decorate a subclass of your own"
+            f"{cls!r} belongs to {package}, whose other users would see it changed\n"
+            "  wrap its objects with dlshim.upgrade(x), or decorate a subclass of your own"
         )
     if inner is None and not _may_export(cls):
         raise TypeError(
-            f"{cls!r} has nothing to export: name its array with inner=, or write a __dlpack__. "
-            "A base class whose subclasses do so takes dlshim.ProducerMixin"
+            f"{cls!r} has nothing to export\n"
+            "  name its array with inner=, or write a __dlpack__; a base class whose subclasses do "
+            "so takes dlshim.ProducerMixin"
         )
     return _change(cls, inner, array, from_dlpack=from_dlpack)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from ._core import _dtype
+from .text import as_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class dtype:
     def __new__(cls, value: Any) -> dtype:
         """Find the dtype of a name, of ``(code, bits, lanes)`` or of another library's dtype."""
         if isinstance(value, int):
-            raise TypeError(f'{value!r} names no dtype: pass a name such as "float32"')
+            raise TypeError(f'{as_code(value)} names no dtype\n  pass a name such as "float32"')
         code, bits, lanes, *_ = _dtype(value)
         return dtypes[lanes << 16 | bits << 8 | code]
 

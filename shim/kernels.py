@@ -28,6 +28,7 @@ from ._core import (
 from .arguments import accepted, at, check_named, check_writable, positional, signature, written
 from .importers import LIBRARIES, importer_of, of_release
 from .locks import import_module
+from .text import as_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -465,20 +466,20 @@ def _check_function(function: Any) -> None:
     if isinstance(function, type):
         kind = "a class: what it makes keeps what it is given"
     elif is_array(function):
-        kind = "an array: pass the function that takes it"
+        kind = "an array\n  pass the function that takes it"
     elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        kind = "a generator function: what it yields would not come home; return a list"
+        kind = "a generator function: what it yields would not come home\n  return a list"
     elif not callable(function):
         kind = "not callable"
     if kind:
-        raise TypeError(f"kernel() takes a function, and {function!r:.80} is {kind}")
+        raise TypeError(f"kernel() takes a function, and {as_code(function)} is {kind}")
 
 
 def _check_words(takes: Any, returns: Any, options: dict[str, Any]) -> None:
     if takes is not None and not (isinstance(takes, str) and takes):
         raise TypeError(f"takes= is {', '.join(map(repr, _MAKERS))}, the name of a library or None")
     if returns is not None and returns != "home" and not isinstance(returns, type):
-        raise TypeError(f"returns= is 'home', a type or None, not {returns!r}")
+        raise TypeError(f"returns= is 'home', a type or None, not {as_code(returns)}")
     try:
         upgrade(b"", **options)
     except (TypeError, ValueError) as error:

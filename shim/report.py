@@ -29,7 +29,7 @@ from .dtypes import dtype as _dtype
 from .enums import DLDeviceType
 from .locks import import_module
 from .look import TRIPLES, Array, visible
-from .text import printable
+from .text import in_one_line, printable, reason_and_cure
 
 _DLPACK = ("dltensor", "dltensor_versioned")
 _GPU_DEVICES = (2, 10)
@@ -61,6 +61,11 @@ _PROTOCOLS = (
 def _one_line(text: str) -> str:
     """Return a text of a foreign object without lines of its own."""
     return printable(text, kept="")
+
+
+def _note(text: str) -> str:
+    """Return a text with its cure, if it has one, on a line of its own."""
+    return f"\n{'':<18}".join(_one_line(part) for part in reason_and_cure(text) if part)
 
 
 class Protocol(NamedTuple):
@@ -99,7 +104,7 @@ class Outcome(NamedTuple):
 
     def __str__(self) -> str:
         """Tell the outcome in one line."""
-        why = _one_line(self.why.partition("\n")[0])
+        why = _one_line(in_one_line(self.why))
         why = why if len(why) <= _MOST else f"{why[:_MOST]}…"
         if self.result != "works":
             return f"{_RESULTS[self.result]}: {why}"
@@ -212,7 +217,7 @@ class Report(NamedTuple):
                 continue
             label = name.replace("_", " ")
             lines.append(f"  {label:<14}{_one_line(_TEXTS.get(name, str)(value))}")
-        lines += [f"  note          {_one_line(note)}" for note in self.notes]
+        lines += [f"  note          {_note(note)}" for note in self.notes]
         lines += [f"  to {verdict}" for verdict in self.verdicts]
         return "\n".join(lines)
 

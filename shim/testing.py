@@ -6,8 +6,8 @@ try:
     _kit = import_module("dlshim_testing")
 except ModuleNotFoundError:
     raise ImportError(
-        "dlshim.testing is a distribution of its own: pip install dlshim[testing]; "
-        "in a checkout of dlshim: pip install ./kit"
+        "dlshim.testing is a distribution of its own\n"
+        "  pip install dlshim[testing]; in a checkout of dlshim: pip install ./kit"
     ) from None
 
 

@@ -62,7 +62,9 @@ Make = Callable[..., Any]
 
 def said(error: BaseException) -> str:
     """An exception in one line."""
-    text = re.sub(r"\x1b\[[0-9;]*m|\[[01](;\d+)?m", "", " ".join(str(error).split()))
+    text = re.sub(
+        r"\x1b\[[0-9;]*m|\[[01](;\d+)?m", "", " ".join(str(error).replace("\n  ", "; ").split())
+    )
     text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
     return f"{type(error).__name__}: {text[:200]}"
 

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ..text import printable
+from ..text import in_one_line, printable
 from ..trial.expressions import evaluate
 from .output import Parser
 
@@ -95,7 +95,7 @@ def _tried(parser: Parser, chosen: argparse.Namespace) -> Report | None:
 
 
 def _unseen(parser: Parser, why: str) -> None:
-    told = printable(f"the object cannot be inspected: {why}", kept="")
+    told = printable(f"the object cannot be inspected: {in_one_line(why)}", kept="")
     print(f"{parser.prog}: {told}", file=sys.stderr)
 
 

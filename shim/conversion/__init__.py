@@ -101,7 +101,7 @@ def _convert(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
         return _of_python(x, target, device, copy)
     call = sources.undone(x)
     if call is not None:
-        raise BufferError(f"{kind(x)}: it is work that has not been done yet; pass {call}")
+        raise BufferError(f"{kind(x)}: it is work that has not been done yet\n  pass {call}")
     held = sources.held(x)
     if held is not x:
         return _convert(held, target, device, copy)
@@ -133,7 +133,7 @@ def _of_python(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
     if are_arrays:
         if any(isinstance(each, (list, tuple)) for each in x):
             raise ValueError(
-                "to(): lists of lists of arrays are no array; stack the inner ones first"
+                "to(): lists of lists of arrays are no array\n  stack the inner ones first"
             )
         # By the exchange, which refuses what an array of NumPy hides: a mask.
         taker = _target("dlshim")
@@ -141,8 +141,8 @@ def _of_python(x: Any, target: Target, device: Any, copy: bool | None) -> Any:
         return single.array(batch, target, device, private=True)
     if any(each is None for each in leaves) and not target.has("KEEPS_NONE"):
         raise ValueError(
-            f"to(): None is in the list, and an array of {target.name} has no missing values; put "
-            "a number in its place, such as float('nan')"
+            f"to(): None is in the list, and an array of {target.name} has no missing values\n"
+            "  put a number in its place, such as float('nan')"
         )
     return _of_numbers(x, leaves, target, device)
 

@@ -30,27 +30,28 @@ def check(x: Any, tensor: Tensor, target: Target) -> None:
     name, dtype = target.name, tensor.dtype.name
     if target.has("HOST") and tensor.device[0] not in HOST_DEVICES:
         raise BufferError(
-            f'{name} has host memory alone, and {kind(x)} is on {tensor.device}; pass device="cpu"'
+            f"{name} has host memory alone, and {kind(x)} is on {tensor.device}\n"
+            '  pass device="cpu"'
         )
     if dtype in target.row.lacks:
         bits = tensor.dtype.itemsize * 8
         cure = f'pass dlshim.upgrade(x, reinterpret="uint{bits}") for its bits'
         cure = f", or {cure}" if bits <= 64 and not dtype.startswith("complex") else ""
-        raise BufferError(f"{name} has no {dtype}; convert it first{cure}")
+        raise BufferError(f"{name} has no {dtype}\n  convert it first{cure}")
     if tensor.ndim == 0 and target.has("NO_SCALARS"):
         what = "a column" if target.row.column else "an array"
         raise BufferError(
-            f"{kind(x)}: it has no axes, and {what} of {name} has one; pass x.reshape(1)"
+            f"{kind(x)}: it has no axes, and {what} of {name} has one\n  pass x.reshape(1)"
         )
     if tensor.ndim > target.row.axes:
         raise BufferError(
-            f"{kind(x)}: it has {tensor.ndim} axes, and a table of {name} has two; pass "
-            "x.reshape(len(x), -1)"
+            f"{kind(x)}: it has {tensor.ndim} axes, and a table of {name} has two\n"
+            "  pass x.reshape(len(x), -1)"
         )
     if 0 in tensor.shape[1:] and target.has("NO_EMPTY_ROWS"):
         raise BufferError(
-            f"{kind(x)}: its rows have no elements, and {name} takes no such column; pass "
-            "x.reshape(-1)"
+            f"{kind(x)}: its rows have no elements, and {name} takes no such column\n"
+            "  pass x.reshape(-1)"
         )
 
 
@@ -81,7 +82,7 @@ def _share_with_writers(x: Any, word: str | None, target: Target) -> None:
         raise copy_needed(x, 'it is read-only, which readonly="copy" copies')
     why = f"{kind(x)}: it is read-only, and {target.name} does not heed that"
     if word == "error":
-        raise BufferError(f"{why}; drop copy=False for a private copy")
+        raise BufferError(f"{why}\n  drop copy=False for a private copy")
     warn(
         ReadOnlyWarning,
         f"{why}: what is written there changes this memory; drop copy=False for a private copy",
@@ -142,7 +143,7 @@ def _halved(x: Any, tensor: Tensor, target: Target, copy: bool | None) -> Tensor
     if copy is False:
         raise copy_needed(x, f"{name} has no {wide} (only {half}): it would be converted")
     if tensor.device[0] not in HOST_DEVICES:
-        raise BufferError(f"{name} has no {wide} (only {half}); convert it first{cure}")
+        raise BufferError(f"{name} has no {wide} (only {half})\n  convert it first{cure}")
     np = import_module("numpy")
     values = tensor.numpy()
     made = _aligned(np, values.shape, half)
@@ -150,8 +151,8 @@ def _halved(x: Any, tensor: Tensor, target: Target, copy: bool | None) -> Tensor
         np.copyto(made, values, casting="unsafe")
     if not _fits(np, made, values):
         raise BufferError(
-            f"{name} has no {wide}, and there are values that {half} cannot hold; convert it "
-            f"first{cure}"
+            f"{name} has no {wide}, and there are values that {half} cannot hold\n"
+            f"  convert it first{cure}"
         )
     warn(
         NarrowedWarning,

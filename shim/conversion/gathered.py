@@ -37,7 +37,7 @@ def constructed(make: Any, x: Any, name: str) -> Any:
             f"to(): {name}.{make.__name__} refuses the list: {type(error).__name__}: {error}"
         ) from error
     if str(getattr(made, "dtype", "")).lower() == "object":
-        raise ValueError(f"to(): {name} has no dtype for what is in the list; convert it first")
+        raise ValueError(f"to(): {name} has no dtype for what is in the list\n  convert it first")
     return made
 
 
@@ -50,7 +50,7 @@ def numbers(x: Any, found: list[Any]) -> Any:
     # NumPy has chosen float64, though uint64 may do.  A negative one would be wrapped by NumPy 1.
     if min(found) < 0 or max(found) >= 2**64:
         raise ValueError(
-            "to(): numpy has no dtype for the integers in the list; convert them first"
+            "to(): numpy has no dtype for the integers in the list\n  convert them first"
         )
     return make(x, "uint64")
 
@@ -62,7 +62,7 @@ def stacked(arrays: list[Any]) -> Any:
         if len(told) > 1:
             raise ValueError(
                 f"to(): the arrays in the list have different {what}s ({', '.join(told)}), so they "
-                f"are no array; pass them one by one, or {cure} them"
+                f"are no array\n  pass them one by one, or {cure} them"
             )
     return import_module("numpy").stack(arrays)
 
@@ -74,7 +74,7 @@ def table(x: Any, target: Target, copy: bool | None) -> tuple[Any, bool]:
     """Two axes, of the columns of a table that have one dtype, and whether they were made here."""
     if target.row.column:
         raise BufferError(
-            f"{kind(x)}: a table is no column; pass {target.row.table} or one of its columns"
+            f"{kind(x)}: a table is no column\n  pass {target.row.table} or one of its columns"
         )
     block = _block(x)
     if block is not None:
@@ -85,8 +85,8 @@ def table(x: Any, target: Target, copy: bool | None) -> tuple[Any, bool]:
     dtypes = [str(getattr(each, "dtype", None) or each.type) for _, each in columns]
     if len(set(dtypes)) > 1:
         raise BufferError(
-            f"{kind(x)}: its columns have different dtypes ({', '.join(dict.fromkeys(dtypes))}); "
-            f"pass {columns[0][0]}, or convert them to one dtype"
+            f"{kind(x)}: its columns have different dtypes ({', '.join(dict.fromkeys(dtypes))})\n"
+            f"  pass {columns[0][0]}, or convert them to one dtype"
         )
     if copy is False:
         raise copy_needed(x, "its columns lie in memory of their own")

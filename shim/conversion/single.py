@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._core import CopyRequiredError, from_dlpack
 from ..arrays import HOST_DEVICES
+from ..text import reason_and_cure
 from . import fitting
 from .making import COLUMN
 from .texts import copy_needed, reason, told
@@ -30,7 +31,7 @@ def array(
         raise
     except Exception as error:
         on_host = tensor.device[0] in HOST_DEVICES
-        cure = "" if on_host else '; if it has host memory alone, pass device="cpu"'
+        cure = "" if on_host else '\n  if it has host memory alone, pass device="cpu"'
         raise _refused(target, error, cure) from error
     if copy is False:
         fitting.check_shared(x, tensor, result, target)
@@ -58,7 +59,7 @@ def dates(x: Any, target: Target, copy: bool | None) -> Any:
         return getattr(target.module, target.row.column)(x)
     except Exception as error:
         unit = str(x.dtype).rpartition("[")[2].rstrip("]")
-        cure = f"; pass x.astype({x.dtype.name.partition('[')[0] + '[ms]'!r})"
+        cure = f"\n  pass x.astype({x.dtype.name.partition('[')[0] + '[ms]'!r})"
         cure = cure if unit in ("W", "D", "h", "m", "s") else ""
         raise _refused(target, error, cure) from error
 
@@ -87,5 +88,6 @@ def _taken(x: Any, device: Any, copy: bool | None) -> tuple[Tensor, bool]:
 
 
 def _refused(target: Target, error: Exception, cure: str) -> BufferError:
-    text = " ".join(str(error).split())
+    why, own = reason_and_cure(str(error))
+    text, cure = " ".join(why.split()), f"\n  {own}" if own else cure
     return BufferError(f"{target.name} refuses it: {type(error).__name__}: {text}{cure}")

@@ -95,8 +95,8 @@ def _of_module(module: Any) -> Target:
     found = getattr(module, "from_dlpack", None)
     if not callable(found):
         raise TypeError(
-            f"to(): {name!r} has no arrays of its own that are made by DLPack; if its functions "
-            'take NumPy\'s arrays, pass "numpy"'
+            f"to(): {name!r} has no arrays of its own that are made by DLPack\n  if its "
+            'functions take NumPy\'s arrays, pass "numpy"'
         )
     key = (getattr(found, "__module__", None) or "").partition(".")[0]
     if key in TAKES:
@@ -137,7 +137,7 @@ def _of_name(name: str) -> Target:
 
 
 def _missing(name: str) -> ModuleNotFoundError:
-    text = f"to(): there is no module {name!r} here: install the library, or look at the name"
+    text = f"to(): there is no module {name!r} here\n  install the library, or look at the name"
     return ModuleNotFoundError(text, name=name)
 
 

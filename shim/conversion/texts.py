@@ -58,4 +58,4 @@ def copy_needed(x: Any, why: str) -> CopyRequiredError:
 def reason(error: BufferError) -> str:
     """Why an exchange was refused: the text without the object and without the cure."""
     text = str(error).partition("' object: ")[2] or str(error)
-    return re.split(r"; |, and copy=False|: convert |: call ", text)[0]
+    return re.split(r"\n|, and copy=False", text)[0]

@@ -168,7 +168,7 @@ static inline void
 dlshim_refuse_(PyObject *package, const char *release)
 {
 #define DLSHIM_NEEDS_ "this module needs the Python package dlshim, %s or newer"
-#define DLSHIM_CURE_ ": pip install --upgrade \"dlshim>=%s\""
+#define DLSHIM_CURE_ "pip install --upgrade \"dlshim>=%s\""
     PyObject *version, *path; /* asking may run Python, which must not have an exception set */
     PyErr_Clear();
     version = package ? PyObject_GetAttrString(package, "__version__") : NULL;
@@ -176,17 +176,17 @@ dlshim_refuse_(PyObject *package, const char *release)
     path = package ? PyObject_GetAttrString(package, "__path__") : NULL;
     PyErr_Clear();
     if (!package) {
-        PyErr_Format(PyExc_ImportError, DLSHIM_NEEDS_ DLSHIM_CURE_, release, release);
+        PyErr_Format(PyExc_ImportError, DLSHIM_NEEDS_ "\n  " DLSHIM_CURE_, release, release);
     }
     else if (version && PyUnicode_Check(version)) {
-        PyErr_Format(PyExc_ImportError, DLSHIM_NEEDS_ ", and %U is installed, %R" DLSHIM_CURE_,
+        PyErr_Format(PyExc_ImportError, DLSHIM_NEEDS_ ", and %U is installed, %R\n  " DLSHIM_CURE_,
                      release, version, package, release);
     }
     else { /* a file or a folder of the user's, or the mock of a test */
         PyErr_Format(PyExc_ImportError,
-                     DLSHIM_NEEDS_ ", and something else has its name, %R: remove or rename that, "
-                     "or import dlshim before a test replaces it; if it is not installed"
-                     DLSHIM_CURE_, release, path ? path : package, release);
+                     DLSHIM_NEEDS_ ", and something else has its name, %R\n"
+                     "  remove or rename that, or import dlshim before a test replaces it; if it "
+                     "is not installed: " DLSHIM_CURE_, release, path ? path : package, release);
     }
     Py_XDECREF(version);
     Py_XDECREF(path);

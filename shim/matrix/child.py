@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .. import ReadOnlyWarning
 from ..known.arrays import Case, Consumer, Made, Producer, Seen
 from ..libraries import BY_KEY
+from ..text import in_one_line
 from . import nanobind_module
 from .consumers import CONSUMER_BY_KEY, NotOffered, by_dlshim, function_of, in_line
 from .producers import CASE_BY_KEY, PRODUCER_BY_KEY
@@ -41,8 +42,7 @@ def _import_libraries(keys: set[str]) -> dict[str, str]:
 
 
 def _told(error: BaseException) -> str:
-    first = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {first}"
+    return f"{type(error).__name__}: {in_one_line(str(error))}"
 
 
 def _nanoseconds(take: Take, obj: Any) -> float:

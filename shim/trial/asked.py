@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..locks import changing
 from ..report import Outcome, Report, Verdict
+from ..text import in_one_line
 from . import remake, ways
 from .expressions import call_of, line_of
 from .parent import Child
@@ -71,7 +72,7 @@ class Trial:
         bare, upgraded = by_line[self.call], self.outcomes[0]
         best = ways.best(self.outcomes)
         fine = ways.is_good(bare) and ways.is_good(upgraded)
-        faults = [each.why.partition("\n")[0] for each in (bare, upgraded) if each.why]
+        faults = [in_one_line(each.why) for each in (bare, upgraded) if each.why]
         return Verdict(
             name,
             version,

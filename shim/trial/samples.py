@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ..text import in_one_line
 from . import ways
 from .asked import Trial, Unmade, function_of
 from .parent import Child
@@ -152,9 +153,9 @@ def _array(call: str, trial: Trial) -> Facts:
     return {
         "array": trial.make["expression"],
         "bare": bare.result,
-        "bare_why": bare.why.partition("\n")[0],
+        "bare_why": in_one_line(bare.why),
         "upgraded": plain.result,
-        "why": plain.why.partition("\n")[0],
+        "why": in_one_line(plain.why),
         "line": best.line if best else "",
         "harm": "; ".join(dict.fromkeys((*bare.what, *plain.what))),
         "harm_added": "; ".join(

@@ -22,7 +22,7 @@ _OPTION = re.compile(
     r"""|\breadonly=False"""
 )
 #: Where a message names an expression: "pass x.detach() instead".
-_BEFORE = re.compile(r"(?:\bpass|\bcall|\bor|\bwith|\be\.g\.|[:;]) (?=[\w(\[])")
+_BEFORE = re.compile(r"(?:\bpass|\bcall|\bor|\bwith|\be\.g\.|[:;]|\n ) (?=[\w(\[])")
 
 #: The end of what is said of a process that ended after the call.
 IN_OPERATION = "in its first operation"

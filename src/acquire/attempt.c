@@ -360,8 +360,8 @@ refuse_its_copy(dls_exchange *x)
 {
     PyObject *cause = dls_error_take();
     dls_refuse_copy(x->state, x->source, "copy",
-                    ", but copy=False was asked for; allow it with copy=None, or drop "
-                    "the option",
+                    ", but copy=False was asked for\n"
+                    "  allow it with copy=None, or drop the option",
                     "a copy is needed (its producer copies for each export)");
     (void)dls_refuse_with_cause(cause);
     return DLS_ATTEMPT_FINAL;
@@ -439,8 +439,8 @@ refuse_made_anew(dls_exchange *x)
 {
     dls_acquired_drop(&x->acquired);
     dls_refuse_copy(x->state, x->source, "copy",
-                    ", but copy=False was asked for; allow it with copy=None, or drop "
-                    "the option",
+                    ", but copy=False was asked for\n"
+                    "  allow it with copy=None, or drop the option",
                     "a copy is needed (its memory is made for each export)");
     return DLS_ATTEMPT_FINAL;
 }

@@ -389,11 +389,11 @@ call_in_place(dls_exchange *x, dls_sync *sync, bool captured)
     /* A copy that was asked for is still due if copy= had to be dropped (N4). */
     bool not_copied = x->request.want.copy == 1 && (full & ~used & DLS_ASK_COPY)
                       && !dls_transfer_can_allocate(sync->from.device.device_type);
-    int code = not_copied
-                   ? dls_refuse(x->state, DLS_EBUFFER, x->source,
-                                "its producer cannot copy it, and dlshim makes no "
-                                "copies on such a device; pass a .copy() or .clone()")
-                   : dls_sync_finish(sync, kind, unknown, &x->acquired);
+    int code = not_copied ? dls_refuse(x->state, DLS_EBUFFER, x->source,
+                                       "its producer cannot copy it, and dlshim makes "
+                                       "no copies on such a device\n"
+                                       "  pass a .copy() or .clone()")
+                          : dls_sync_finish(sync, kind, unknown, &x->acquired);
     return code == 0 ? DLS_ATTEMPT_GOT : dls_attempt_end(x, code, DLS_ATTEMPT_FINAL);
 }
 

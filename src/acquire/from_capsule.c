@@ -22,8 +22,8 @@ refuse_major(const dls_exchange *x, PyObject *capsule,
     }
     PyErr_Clear();
     return dls_refuse(x->state, DLS_EBUFFER, x->source,
-                      "its capsule has DLPack major version %u, dlshim knows 1; ask "
-                      "the producer for max_version=(1, 0)",
+                      "its capsule has DLPack major version %u, dlshim knows 1\n"
+                      "  ask the producer for max_version=(1, 0)",
                       major);
 }
 
@@ -31,15 +31,17 @@ static int
 refuse_capsule(const dls_exchange *x, PyObject *capsule, dls_capsule_kind kind)
 {
     if (kind == DLS_CAPSULE_USED) {
-        return dls_refuse(x->state, DLS_EBUFFER, x->source,
-                          "the capsule was consumed already (its name starts with "
-                          "\"used_\"); export a fresh one, a capsule serves once");
+        return dls_refuse(
+            x->state, DLS_EBUFFER, x->source,
+            "the capsule was consumed already (its name starts with \"used_\")\n"
+            "  export a fresh one, a capsule serves once");
     }
     const char *name = PyCapsule_GetName(capsule);
     PyErr_Clear();
     return dls_refuse(x->state, DLS_EBUFFER, x->source,
                       "a capsule named \"%s\" is no DLPack capsule (\"dltensor\" or "
-                      "\"dltensor_versioned\"); pass the array itself",
+                      "\"dltensor_versioned\")\n"
+                      "  pass the array itself",
                       name != NULL ? name : "(no name)");
 }
 
@@ -51,9 +53,9 @@ refuse_object(const dls_exchange *x, PyObject *returned)
     PyObject *cure = dls_cure_find(x->state, x->source);
     if (type != NULL) {
         dls_refuse(x->state, DLS_EBUFFER, x->source,
-                   "its __dlpack__ or capsule function returned a '%U', not a capsule; "
-                   "report it to the library, and %V",
-                   type, cure, "pass another array instead");
+                   "its library is at fault, for its __dlpack__ or capsule function "
+                   "returned a '%U', not a capsule%V",
+                   type, cure, "\n  pass another array instead");
         Py_DECREF(type);
     }
     Py_XDECREF(cure);
@@ -174,8 +176,8 @@ dls_acquired_recheck(const dls_exchange *x)
         return 0;
     }
     return dls_refuse(x->state, DLS_EBUFFER, x->source,
-                      "its capsule was consumed by another holder meanwhile; give each "
-                      "consumer a capsule of its own");
+                      "its capsule was consumed by another holder meanwhile\n"
+                      "  give each consumer a capsule of its own");
 }
 
 int

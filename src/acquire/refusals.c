@@ -80,10 +80,10 @@ refuse_grad(dls_state *state, const dls_plan *plan, PyObject *obj, int truth)
     if (truth > 0) {
         dls_refuse(state, DLS_EOPTION, obj,
                    dls_plan_has(plan, DLS_LIB_WRAPS_READ_ONLY)
-                       ? "it requires grad, and consumers would bypass autograd: wrap "
-                         "tensor.detach() instead"
-                       : "it requires grad, and consumers would bypass autograd: call "
-                         "x.detach() first, or pass detach=True");
+                       ? "it requires grad, and consumers would bypass autograd\n"
+                         "  wrap tensor.detach() instead"
+                       : "it requires grad, and consumers would bypass autograd\n"
+                         "  call x.detach() first, or pass detach=True");
     }
     return truth == 0 ? 0 : -1;
 }
@@ -129,19 +129,19 @@ refuse_bits(dls_state *state, const dls_plan *plan, PyObject *obj, dl_dtype dtyp
     int truth = complex ? truth_of_method(obj, state->names.is_conj, NULL) : 0;
     if (truth > 0) {
         return refuse_bit(state, plan, obj,
-                          "its conjugate bit is set, the memory holds other values: "
-                          "call x.resolve_conj() first, or pass copy=True",
-                          "its conjugate bit is set, the memory holds other values: "
-                          "wrap tensor.resolve_conj() instead");
+                          "its conjugate bit is set, the memory holds other values\n"
+                          "  call x.resolve_conj() first, or pass copy=True",
+                          "its conjugate bit is set, the memory holds other values\n"
+                          "  wrap tensor.resolve_conj() instead");
     }
     if (truth == 0 && !exact) {
         truth = truth_of_method(obj, state->names.is_neg, plan->is_neg);
         if (truth > 0) {
             return refuse_bit(state, plan, obj,
-                              "its negative bit is set, the memory holds other values: "
-                              "call x.resolve_neg() first, or pass copy=True",
-                              "its negative bit is set, the memory holds other values: "
-                              "wrap tensor.resolve_neg() instead");
+                              "its negative bit is set, the memory holds other values\n"
+                              "  call x.resolve_neg() first, or pass copy=True",
+                              "its negative bit is set, the memory holds other values\n"
+                              "  wrap tensor.resolve_neg() instead");
         }
     }
     return truth;
@@ -244,9 +244,9 @@ refuse_no_numbers(dls_state *state, PyObject *obj)
     if (refused) {
         dls_refuse(state, DLS_EBUFFER, obj,
                    "its dtype is '%U': its elements are no numbers, and its library "
-                   "ends the process when it is asked for them; convert text with "
-                   "x.numpy(), and pass what a resource or variant holds "
-                   "(variable.value(), the dataset's elements)",
+                   "ends the process when it is asked for them\n"
+                   "  convert text with x.numpy(), and pass what a resource or variant "
+                   "holds (variable.value(), the dataset's elements)",
                    name);
     }
     Py_DECREF(name);
@@ -281,9 +281,9 @@ refuse_masked(dls_state *state, PyObject *obj)
         return -1;
     }
     return dls_refuse(state, DLS_EBUFFER, obj,
-                      "its mask hides elements, and DLPack has no masks; pass "
-                      "x.filled(value) to put a value in their place, or %s to pass "
-                      "what is under the mask",
+                      "its mask hides elements, and DLPack has no masks\n"
+                      "  pass x.filled(value) to put a value in their place, or %s to "
+                      "pass what is under the mask",
                       got > 0 ? "x.unmasked" : "numpy.ma.getdata(x)");
 }
 
@@ -301,8 +301,8 @@ dls_refuse_values(dls_state *state, PyObject *obj)
 {
     PyObject *error = PyErr_Occurred() != NULL ? dls_error_take() : NULL;
     PyObject *cure = dls_cure_find(state, obj);
-    dls_refuse(state, DLS_EBUFFER, obj, "it has no dtype of DLPack; %V", cure,
-               "convert it to numbers first");
+    dls_refuse(state, DLS_EBUFFER, obj, "it has no dtype of DLPack%V", cure,
+               "\n  convert it to numbers first");
     Py_XDECREF(cure);
     return error != NULL ? dls_refuse_with_cause(error) : -1;
 }

@@ -74,8 +74,8 @@ module_here(void)
         module = dls_module_here();
         if (module == NULL && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
             PyErr_Format(PyExc_ImportError,
-                         "sys.modules['" MODULE "'] is not dlshim's module; import "
-                         "dlshim before it is replaced");
+                         "sys.modules['" MODULE "'] is not dlshim's module\n"
+                         "  import dlshim before it is replaced");
         }
     }
     return module;
@@ -192,7 +192,8 @@ read_request(PyObject *obj, const dlshim_request *given, dlshim_request *whole)
             PyErr_Format(
                 PyExc_RuntimeError,
                 "the request is of a newer dlshim.h than that of dlshim " DLSHIM_VERSION
-                ", which is installed: pip install --upgrade dlshim");
+                ", which is installed\n"
+                "  pip install --upgrade dlshim");
             return NULL;
         }
     }

@@ -208,10 +208,10 @@ dls_tensor_scan(const dl_tensor *tensor, dls_scan *scan, dls_error *err)
                         "struct lies");
     }
     if (tensor->data == NULL && scan->count != 0) {
-        return dls_fail(
-            err, DLS_EBUFFER,
-            "its data are NULL though it has elements: no memory is behind it "
-            "(fake, deferred or freed); make real data of it first");
+        return dls_fail(err, DLS_EBUFFER,
+                        "its data are NULL though it has elements: no memory is behind "
+                        "it (fake, deferred or freed)\n"
+                        "  make real data of it first");
     }
     return DLS_OK;
 }

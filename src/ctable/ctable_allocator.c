@@ -65,10 +65,11 @@ on_device(dl_device device, int64_t bytes, dls_hold *hold, void **address,
           dls_error *err)
 {
     if (device.device_type != dl_kDLCUDA && device.device_type != dl_kDLROCM) {
-        return dls_fail(err, DLS_EBUFFER,
-                        "no allocator for device (%d, %d): its library has no C "
-                        "exchange table; pass the output to the function instead",
-                        (int)device.device_type, (int)device.device_id);
+        return dls_fail(
+            err, DLS_EBUFFER,
+            "no allocator for device (%d, %d): its library has no C exchange table\n"
+            "  pass the output to the function instead",
+            (int)device.device_type, (int)device.device_id);
     }
     if (bytes == 0) {
         *address = NULL;

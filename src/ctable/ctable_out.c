@@ -49,8 +49,8 @@ kind_of_unknown(PyObject *object)
         return TENSOR;
     }
     PyErr_Format(PyExc_TypeError,
-                 "%R is not dlshim's, but its class has dlshim's C table; wrap "
-                 "the object with dlshim.upgrade() instead",
+                 "%R is not dlshim's, but its class has dlshim's C table\n"
+                 "  wrap the object with dlshim.upgrade() instead",
                  object);
     return FOREIGN;
 }
@@ -164,9 +164,9 @@ tensor_borrow(PyObject *self, dl_tensor *out)
     dls_tensor *data = dls_tensor_data(self);
     if (!may_lend(data)) {
         PyErr_Format(PyExc_BufferError,
-                     "%R is read-only, and who borrows it cannot be told so; wrap it "
-                     "with dlshim.upgrade(x, readonly=\"share\") if nothing writes, or "
-                     "with readonly=\"copy\" to lend a private copy",
+                     "%R is read-only, and who borrows it cannot be told so\n"
+                     "  wrap it with dlshim.upgrade(x, readonly=\"share\") if nothing "
+                     "writes, or with readonly=\"copy\" to lend a private copy",
                      self);
         return -1;
     }
@@ -222,10 +222,10 @@ int
 dls_ctable_to_python(dl_managed_tensor_versioned *managed, void **out)
 {
     if (managed == NULL || managed->version.major != DL_MAJOR) {
-        PyErr_Format(
-            PyExc_BufferError,
-            "a managed tensor of DLPack %u cannot be read; hand over one of 1.x",
-            managed != NULL ? (unsigned)managed->version.major : 0u);
+        PyErr_Format(PyExc_BufferError,
+                     "a managed tensor of DLPack %u cannot be read\n"
+                     "  hand over one of 1.x",
+                     managed != NULL ? (unsigned)managed->version.major : 0u);
         return -1;
     }
     PyObject *module = dls_module_here();

@@ -243,9 +243,9 @@ dls_decorated_enter(dls_state *state, PyObject *obj, dls_plan **plan, bool expor
         return runs < 0 ? -1
                         : dls_refuse(state, DLS_EBUFFER, obj,
                                      "its own __dlpack__ asks dlshim to export the "
-                                     "object itself, which asks that method again; in "
-                                     "it, call super().__dlpack__() or wrap the array "
-                                     "that it holds: dlshim.upgrade(inner)");
+                                     "object itself, which asks that method again\n"
+                                     "  in it, call super().__dlpack__() or wrap the "
+                                     "array that it holds: dlshim.upgrade(inner)");
     }
     dls_plan_drop(*plan);
     *plan = authored;
@@ -261,7 +261,8 @@ dls_inner_refuse(dls_state *state, PyObject *obj, const dls_plan *plan, PyObject
         PyErr_Clear();
         dls_refuse(state, DLS_EBUFFER, obj, "its inner array '%U' is %s", plan->inner,
                    inner == obj ? "the object itself"
-                                : "None; set it before the export");
+                                : "None\n"
+                                  "  set it before the export");
     }
     else if (inner == NULL || !PyObject_TypeCheck(inner, state->producer_type)) {
         dls_refuse_from_pending(state, obj, "its inner array '%U' cannot be exported",

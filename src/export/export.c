@@ -261,10 +261,9 @@ detach_source(dls_exchange *x)
         return 0;
     }
     if (got == 0) {
-        dls_refuse(
-            x->state, DLS_EBUFFER, x->source,
-            "detach=True, but it has no .detach(); pass detach=\"auto\", or drop "
-            "the option");
+        dls_refuse(x->state, DLS_EBUFFER, x->source,
+                   "detach=True, but it has no .detach()\n"
+                   "  pass detach=\"auto\", or drop the option");
     }
     if (got <= 0) {
         return -1;
@@ -384,11 +383,12 @@ make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **gu
         return 0;
     }
     if (!cuda) {
-        return dls_refuse(x->state, DLS_EBUFFER, x->source,
-                          "on_release=\"guard\" is kept for CUDA memory only, not on "
-                          "device (%d, %d); keep the array until the consumer's work "
-                          "is done, and drop the option",
-                          (int)device.device_type, (int)device.device_id);
+        return dls_refuse(
+            x->state, DLS_EBUFFER, x->source,
+            "on_release=\"guard\" is kept for CUDA memory only, not on device (%d, "
+            "%d)\n"
+            "  keep the array until the consumer's work is done, and drop the option",
+            (int)device.device_type, (int)device.device_id);
     }
     dls_sync_job what = {.device = device,
                          .memory.address = resolved->delivery.tensor.data};
@@ -399,7 +399,8 @@ make_guard(const dls_exchange *x, const dls_resolved *resolved, dls_guarded **gu
     Py_END_ALLOW_THREADS
     if (code == DLS_ENODRIVER) {
         return dls_refuse(x->state, DLS_EOPTION, x->source,
-                          "on_release=\"guard\": %s, or drop the option", err.text);
+                          "on_release=\"guard\": %s%sdrop the option", err.text,
+                          dls_cure_joint(err.text));
     }
     if (code != DLS_OK) {
         return dls_refuse_error(x->state, x->source, &err);

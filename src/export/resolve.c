@@ -30,20 +30,20 @@ check_copy(const dls_exchange *x, const dls_resolved *resolved)
     const char *why_not;
     if (x->request.want.copy == 0) {
         return dls_refuse_copy(x->state, x->source, resolved->reason->word,
-                               ", but copy=False was asked for; allow it with "
-                               "copy=None, or drop the option",
+                               ", but copy=False was asked for\n"
+                               "  allow it with copy=None, or drop the option",
                                "a copy is needed (%s)", resolved->reason->text);
     }
     if (!resolved->fetch && !resolved->send
         && !dls_device_is_host(what->tensor.device.device_type)
         && !dls_transfer_can_allocate(what->tensor.device.device_type)) {
-        why_not = "and dlshim makes no copies on such a device; pass its .copy() or "
-                  ".contiguous()";
+        why_not = "and dlshim makes no copies on such a device\n"
+                  "  pass its .copy() or .contiguous()";
     }
     else if (dls_dtype_bits(what->tensor.dtype) % 8 != 0
              && !(what->flags & DL_FLAG_SUBBYTE_PADDED)) {
-        why_not = "but its elements are no whole number of bytes; copy it with its own "
-                  "library";
+        why_not = "but its elements are no whole number of bytes\n"
+                  "  copy it with its own library";
     }
     else {
         return 0;
@@ -263,20 +263,20 @@ check_code(dls_exchange *x)
     cure = cure != NULL ? cure : "";
     if (array_of(x) == NULL) {
         dls_refuse(x->state, code, x->source,
-                   "its elements are of a kind that DLPack has no code for; convert "
-                   "them with its own library first%s",
+                   "its elements are of a kind that DLPack has no code for\n"
+                   "  convert them with its own library first%s",
                    cure);
     }
     else if (dtype.code == DLS_DTYPE_UNKNOWN) {
         dls_refuse(x->state, code, x->source,
-                   "its elements are of a kind that DLPack has no code for; pass their "
-                   "bytes with numpy.frombuffer(%s.tobytes(), 'uint8')%s",
+                   "its elements are of a kind that DLPack has no code for\n"
+                   "  pass their bytes with numpy.frombuffer(%s.tobytes(), 'uint8')%s",
                    array_of(x), cure);
     }
     else {
         dls_refuse(x->state, code, x->source,
-                   "its elements are of a kind that DLPack has no code for; convert "
-                   "them with %s.astype('%s')%s%s",
+                   "its elements are of a kind that DLPack has no code for\n"
+                   "  convert them with %s.astype('%s')%s%s",
                    conversion_of(x), nearest_dtype(dtype.code),
                    has_sign ? "" : ", which rounds to 53 bits", cure);
     }
@@ -312,8 +312,8 @@ apply_reinterpret(dls_exchange *x, dls_resolved *resolved)
     if (dls_dtype_bits(wanted) != width) {
         return dls_refuse(
             x->state, DLS_EOPTION, x->source,
-            "reinterpret=\"%s\" needs elements of %d bits, these (%s) take %d; name a "
-            "dtype of that width",
+            "reinterpret=\"%s\" needs elements of %d bits, these (%s) take %d\n"
+            "  name a dtype of that width",
             dls_dtype_name(wanted, want_text, sizeof want_text),
             (int)dls_dtype_bits(wanted),
             dls_dtype_name(*have, have_text, sizeof have_text), width);
@@ -344,7 +344,8 @@ check_packing(const dls_exchange *x)
     return dls_refuse(
         x->state, bytewise ? DLS_EOPTION : DLS_EBUFFER, x->source,
         "elements of %s are below 8 bits, and how they are packed cannot be said from "
-        "a %s capsule to a %s one; %s",
+        "a %s capsule to a %s one\n"
+        "  %s",
         dls_dtype_name(dtype, text, sizeof text), to_versioned ? "legacy" : "versioned",
         to_versioned ? "versioned" : "legacy",
         bytewise ? "name a dtype of one byte with reinterpret= (\"bool\" or \"uint8\")"
@@ -509,12 +510,11 @@ dls_resolve_readonly_word(const dls_exchange *x)
 static int
 refuse_readonly(const dls_exchange *x, const char *why)
 {
-    return dls_refuse(
-        x->state, DLS_EOPTION, x->source,
-        "it is read-only, and the consumer %s; pass readonly=\"share\" if "
-        "the consumer does not write, or readonly=\"copy\" to give it a "
-        "private copy",
-        why);
+    return dls_refuse(x->state, DLS_EOPTION, x->source,
+                      "it is read-only, and the consumer %s\n"
+                      "  pass readonly=\"share\" if the consumer does not write, or "
+                      "readonly=\"copy\" to give it a private copy",
+                      why);
 }
 
 /* A consumer of DLPack 0.x, or one that borrows, is not told.  JAX alone gets the
@@ -612,23 +612,24 @@ refuse_layout(const dls_exchange *x, dls_layout layout, const char *package)
     const char *cures = orders_that_copy(x);
     switch (layout) {
     case DLS_LAYOUT_ROW_MAJOR:
-        return dls_refuse(x->state, DLS_EOPTION, x->source,
-                          "its strides are not row-major, and %s ignores strides: it "
-                          "would read other elements; pass %s to copy it, or "
-                          "order=\"K\" if the consumer looks at them",
-                          package, cures);
-    case DLS_LAYOUT_COMPACT:
         return dls_refuse(
             x->state, DLS_EOPTION, x->source,
-            "its strides leave gaps, repeat elements or are negative, and "
-            "%s takes no such memory; pass %s to copy it",
+            "its strides are not row-major, and %s ignores strides: it would read "
+            "other elements\n"
+            "  pass %s to copy it, or order=\"K\" if the consumer looks at them",
             package, cures);
+    case DLS_LAYOUT_COMPACT:
+        return dls_refuse(x->state, DLS_EOPTION, x->source,
+                          "its strides leave gaps, repeat elements or are negative, "
+                          "and %s takes no such memory\n"
+                          "  pass %s to copy it",
+                          package, cures);
     default:
         return dls_refuse(
             x->state, DLS_EOPTION, x->source,
-            "it has negative strides, and this consumer may not support "
-            "them (torch up to 2.13 aborts the process); pass %s to get a contiguous "
-            "copy, or order=\"K\" if it does",
+            "it has negative strides, and this consumer may not support them (torch up "
+            "to 2.13 aborts the process)\n"
+            "  pass %s to get a contiguous copy, or order=\"K\" if it does",
             cures);
     }
 }
@@ -652,9 +653,8 @@ check_scalar(const dls_exchange *x)
                ? 0
                : dls_refuse(
                      x->state, DLS_EBUFFER, x->source,
-                     "it has no dimensions, and %s takes a scalar for an empty "
-                     "array; pass dlshim.from_dlpack(x) instead, whose buffer it "
-                     "takes",
+                     "it has no dimensions, and %s takes a scalar for an empty array\n"
+                     "  pass dlshim.from_dlpack(x) instead, whose buffer it takes",
                      package);
 }
 
@@ -679,11 +679,10 @@ check_flags(const dls_exchange *x)
     if ((x->acquired.flags & ~DL_FLAGS_KNOWN) == 0) {
         return 0;
     }
-    return dls_refuse(
-        x->state, DLS_EBUFFER, x->source,
-        "its capsule has flag bits that dlshim does not know (0x%x); update dlshim, or "
-        "ask the producer for max_version=(1, 0)",
-        (unsigned)x->acquired.flags);
+    return dls_refuse(x->state, DLS_EBUFFER, x->source,
+                      "its capsule has flag bits that dlshim does not know (0x%x)\n"
+                      "  update dlshim, or ask the producer for max_version=(1, 0)",
+                      (unsigned)x->acquired.flags);
 }
 
 /* The struct lies, or has no memory: then the object may wrap others that have. */
@@ -697,7 +696,7 @@ refuse_scan(const dls_exchange *x, const dls_error *err)
     }
     dls_refuse(x->state, DLS_EBUFFER, x->source,
                "its data are NULL though it has elements: the memory is that of what "
-               "it wraps; %U",
+               "it wraps%U",
                cure);
     Py_DECREF(cure);
     return -1;
@@ -777,8 +776,8 @@ check_bools(const dls_exchange *x, const dls_resolved *resolved)
     bool is_tensor = Py_IS_TYPE(x->source, x->state->tensor_type);
     return dls_refuse(
         x->state, DLS_EBUFFER, x->source,
-        "reinterpret=\"bool\" needs bytes that are 0 or 1, and one is %d; pass %s "
-        "instead%s",
+        "reinterpret=\"bool\" needs bytes that are 0 or 1, and one is %d\n"
+        "  pass %s instead%s",
         (int)found,
         compares ? "(x != 0)"
                  : "numpy.asarray(dlshim.from_dlpack(x, reinterpret=\"uint8\")) != 0",

@@ -91,8 +91,9 @@ call_allocator(const dls_exchange *x, dl_device device, int64_t bytes)
     }
     dls_refuse(
         x->state, DLS_EOPTION, x->source,
-        "the library of like= gave no memory for the %lld bytes of the copy (%s); "
-        "free some on device (%d, %d), or drop like=: device= says where, and no more",
+        "the library of like= gave no memory for the %lld bytes of the copy (%s)\n"
+        "  free some on device (%d, %d), or drop like=: device= says where, and no "
+        "more",
         (long long)bytes, err.text, (int)device.device_type, (int)device.device_id);
     return NULL;
 }
@@ -254,7 +255,8 @@ check_layout(const device_copy *copy)
     if (possible == 0) {
         return dls_refuse(copy->x->state, DLS_EBUFFER, copy->x->source,
                           "a copy on the device is needed, and its strides are none "
-                          "that the driver copies; pass its .contiguous() or .copy()");
+                          "that the driver copies\n"
+                          "  pass its .contiguous() or .copy()");
     }
     return possible < 0 ? dls_refuse_error(copy->x->state, copy->x->source, &err) : 0;
 }

@@ -47,10 +47,10 @@ static const dls_loader_symbol symbols[] = {
 static int
 fail_child(dls_error *err)
 {
-    return dls_fail(
-        err, DLS_EBUFFER,
-        "CUDA: this process was forked after the driver was started, and the "
-        "driver does not work in the child; start workers with \"spawn\"");
+    return dls_fail(err, DLS_EBUFFER,
+                    "CUDA: this process was forked after the driver was started, and "
+                    "the driver does not work in the child\n"
+                    "  start workers with \"spawn\"");
 }
 
 static int
@@ -60,7 +60,8 @@ fail_start(const dls_cuda_api *api, int result, dls_error *err)
     case CU_STUB:
         return dls_fail(err, DLS_EBUFFER,
                         "CUDA: the libcuda that was found is the toolkit's stub, not a "
-                        "driver (error 34); take its folder out of the library path");
+                        "driver (error 34)\n"
+                        "  take its folder out of the library path");
     case GPU_NO_DEVICE:
     case GPU_INVALID_DEVICE:
         return dls_fail(err, DLS_ENODRIVER,
@@ -83,15 +84,16 @@ start_driver(dls_cuda_api *api, bool *lasting, dls_error *err)
     *lasting = library != NULL;
     if (library == NULL) {
         return dls_fail(err, DLS_ENODRIVER,
-                        "CUDA: no driver (%s) can be loaded here: install it",
+                        "CUDA: no driver (%s) can be loaded here\n"
+                        "  install it",
                         library_names[0]);
     }
     dls_loader_note_driver();
     const char *missing = dls_loader_fill(library, symbols, SYMBOLS, api);
     if (missing != NULL) {
         return dls_fail(err, DLS_EBUFFER,
-                        "CUDA: the driver lacks %s, which every release since 9.2 has; "
-                        "update it",
+                        "CUDA: the driver lacks %s, which every release since 9.2 has\n"
+                        "  update it",
                         missing);
     }
     int result = api->cuInit(0);

@@ -374,13 +374,11 @@ check_memory(const device_memory *memory, int result, int64_t bytes, dls_error *
     if (result != GPU_OUT_OF_MEMORY) {
         return dls_gpu_check(&memory->place, result, DLS_CALL_ALLOCATE, -1, err);
     }
-    return dls_fail(
-        err, DLS_EBUFFER,
-        "%s: the device has no memory for the %lld bytes (error %d); free some "
-        "there (of CuPy by "
-        "cupy.get_default_memory_pool().free_all_blocks()), or take a "
-        "part",
-        memory->place.driver->name, (long long)bytes, result);
+    return dls_fail(err, DLS_EBUFFER,
+                    "%s: the device has no memory for the %lld bytes (error %d)\n"
+                    "  free some there (of CuPy by "
+                    "cupy.get_default_memory_pool().free_all_blocks()), or take a part",
+                    memory->place.driver->name, (long long)bytes, result);
 }
 
 /* The place is current. */

@@ -338,8 +338,8 @@ fail_of_vendor(const dls_place *place, int result, const char *call, const char 
     bool cuda = !place->driver->is_hip;
     if (cuda && result == GPU_INVALID_CONTEXT) {
         return dls_fail(err, DLS_EBUFFER,
-                        "CUDA: %s: device %d has no live context (%s, %d); was the "
-                        "data's library used in this process?",
+                        "CUDA: %s: device %d has no live context (%s, %d)\n"
+                        "  use the data's library in this process first",
                         call, device_id, name, result);
     }
     if (!cuda && (result == GPU_NO_DEVICE || result == GPU_INVALID_DEVICE)) {
@@ -348,10 +348,10 @@ fail_of_vendor(const dls_place *place, int result, const char *call, const char 
                         name, result);
     }
     if (!cuda && result == GPU_CONTEXT_DESTROYED) {
-        return dls_fail(
-            err, DLS_ERUNTIME,
-            "ROCm: %s failed: %s (%d): is a second HIP runtime in this process?", call,
-            name, result);
+        return dls_fail(err, DLS_ERUNTIME,
+                        "ROCm: %s failed: %s (%d)\n"
+                        "  look for a second HIP runtime in this process",
+                        call, name, result);
     }
     return DLS_OK;
 }

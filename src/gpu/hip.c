@@ -251,8 +251,8 @@ dls_hip_check_child(dls_error *err)
                ? DLS_OK
                : dls_fail(err, DLS_EBUFFER,
                           "ROCm: this process was forked after the runtime was used, "
-                          "and the runtime does not work in the child; start workers "
-                          "with \"spawn\"");
+                          "and the runtime does not work in the child\n"
+                          "  start workers with \"spawn\"");
 }
 
 /* -1: the runtime does not tell, or it is a default stream. */
@@ -274,9 +274,9 @@ hip_find(uint64_t stream, int device_id, dls_memory *memory, dls_place *place,
         return child;
     }
     if (!dls_hip_is_mapped()) {
-        return dls_fail(
-            err, DLS_ENODRIVER,
-            "ROCm: no HIP runtime is in this process: import a library that brings it");
+        return dls_fail(err, DLS_ENODRIVER,
+                        "ROCm: no HIP runtime is in this process\n"
+                        "  import a library that brings it");
     }
     if (memory->address == NULL && atomic_load(&count) > 1) {
         return dls_fail(err, DLS_EBUFFER,

@@ -11,9 +11,9 @@
 
 /* A sync or a copy that would break a graph capture is refused with this text, wherever
  * that is noticed (S14). */
-#define DLS_CAPTURE_REFUSAL                                                       \
-    "a graph capture is running, and this export would break it; export outside " \
-    "the capture"
+#define DLS_CAPTURE_REFUSAL                                        \
+    "a graph capture is running, and this export would break it\n" \
+    "  export outside the capture"
 /* The options that follow it where a sync is refused: inside the capture a consumer on
  * the capturing stream needs none.  A copy is refused there in any case. */
 #define DLS_CAPTURE_OPTIONS                                                       \

@@ -164,16 +164,16 @@ refuse_action(dls_action action, const dls_sync_job *job, dls_error *err)
     case DLS_ACTION_REFUSE_CAPTURE:
         return dls_fail(err, DLS_ECAPTURE, "%s", DLS_CAPTURE_REFUSAL);
     case DLS_ACTION_REFUSE_UNKNOWN:
-        return dls_fail(
-            err, DLS_EOPTION,
-            "the producer's stream is not known, and "
-            "unknown_stream=\"error\" was asked for; give producer_stream=, or "
-            "pass %s",
-            dls_sync_cure(job));
+        return dls_fail(err, DLS_EOPTION,
+                        "the producer's stream is not known, and "
+                        "unknown_stream=\"error\" was asked for\n"
+                        "  give producer_stream=, or pass %s",
+                        dls_sync_cure(job));
     default:
         return dls_fail(err, DLS_EOPTION,
                         "it cannot be synchronised on this device, whose streams "
-                        "dlshim does not know; wait for its work and pass %s",
+                        "dlshim does not know\n"
+                        "  wait for its work and pass %s",
                         dls_sync_cure(job));
     }
 }
@@ -462,8 +462,8 @@ dls_sync_run_can_guard(dls_sync_job *job, dls_error *err)
     if (code == DLS_OK && !place.records_device) {
         code = dls_fail(
             err, DLS_EBUFFER,
-            "on_release=\"guard\" needs a CUDA driver of 12.5 or later; keep the "
-            "array until its streams have passed, and drop the option");
+            "on_release=\"guard\" needs a CUDA driver of 12.5 or later\n"
+            "  keep the array until its streams have passed, and drop the option");
     }
     if (code == DLS_OK) {
         job->place_api = place.api;

@@ -18,7 +18,8 @@ read_pointer(dls_reading *reading)
         if (offset != 0) {
             return dls_reading_fail(
                 reading, "['offset'] counts only from a buffer in ['data'], not from "
-                         "an address: it has to be added where the dict is made");
+                         "an address\n"
+                         "  add the offset to the address where the dict is made");
         }
     }
     return dls_dict_read_pair(reading) < 0 ? -1 : dls_reading_finish(reading);
@@ -94,11 +95,11 @@ read_buffer(dls_reading *reading, PyObject *exporter)
         return -1;
     }
     if (!inside || reading->low < -offset || reading->high > view->len - offset) {
-        return dls_reading_fail(
-            reading,
-            "shape, strides and offset reach beyond the %zd bytes of the buffer in "
-            "['data']; the dict has to be corrected where it is made",
-            view->len);
+        return dls_reading_fail(reading,
+                                "shape, strides and offset reach beyond the %zd bytes "
+                                "of the buffer in ['data']\n"
+                                "  the dict has to be corrected where it is made",
+                                view->len);
     }
     return 0;
 }

@@ -13,14 +13,14 @@ check_struct(const dls_reading *reading, const array_struct *inter)
     if (inter->two != ARRAY_STRUCT_TWO) {
         return dls_reading_fail(
             reading,
-            "the capsule holds no PyArrayInterface: its first field "
-            "is %d, must be 2; the producer has to be corrected",
+            "the capsule holds no PyArrayInterface: its first field is %d, must be 2\n"
+            "  the producer has to be corrected",
             inter->two);
     }
     if (inter->nd > 0 && inter->shape == NULL) {
         return dls_reading_fail(reading,
-                                "its shape is NULL although it has %d dimensions; the "
-                                "producer has to be corrected",
+                                "its shape is NULL although it has %d dimensions\n"
+                                "  the producer has to be corrected",
                                 inter->nd);
     }
     return 0;
@@ -71,8 +71,8 @@ dls_array_struct_read(dls_reading *reading)
 {
     if (!PyCapsule_IsValid(reading->given, NULL)) {
         return dls_reading_fail(reading,
-                                "a PyCapsule without a name was expected, got %R; the "
-                                "producer has to be corrected",
+                                "a PyCapsule without a name was expected, got %R\n"
+                                "  the producer has to be corrected",
                                 (PyObject *)Py_TYPE(reading->given));
     }
     const array_struct *inter = PyCapsule_GetPointer(reading->given, NULL);

@@ -31,8 +31,8 @@ dls_arrow_open(const dls_reading *reading, PyObject *capsule, const char *name)
     if (given == NULL) {
         PyErr_Clear(); /* which names what is no capsule, or has another name */
         dls_reading_fail(reading,
-                         "a capsule named '%s' was expected; the producer has to be "
-                         "corrected",
+                         "a capsule named '%s' was expected\n"
+                         "  the producer has to be corrected",
                          name);
     }
     return given;
@@ -104,16 +104,18 @@ check_missing(dls_arrow_column *column, const arrow_array *array, int64_t start,
         return 0;
     }
     if (array->null_count < -1 || (array->null_count > 0 && bitmap == NULL)) {
-        return dls_reading_fail(column->reading,
-                                "it says that %lld values are missing, and does not "
-                                "say which; the producer has to be corrected",
-                                (long long)array->null_count);
+        return dls_reading_fail(
+            column->reading,
+            "it says that %lld values are missing, and does not say which\n"
+            "  the producer has to be corrected",
+            (long long)array->null_count);
     }
     if (bitmap != NULL && !on_host(column)) {
-        return dls_arrow_refuse(column,
-                                "values may be missing in it, and only its device can "
-                                "read which; fill them with its own library first",
-                                NULL, NULL, 0);
+        return dls_arrow_refuse(
+            column,
+            "values may be missing in it, and only its device can read which\n"
+            "  fill them with its own library first",
+            NULL, NULL, 0);
     }
     int64_t missing = bitmap != NULL ? count_missing(bitmap, start, n) : 0;
     if (missing == 0) {
@@ -158,19 +160,20 @@ check_array(const dls_arrow_column *column, const arrow_array *array, int64_t bu
     else if (array->dictionary != NULL) {
         wrong = "dictionary";
     }
-    return wrong == NULL ? 0
-                         : dls_reading_fail(column->reading,
-                                            "its array has %s that its type cannot "
-                                            "have; the producer has to be corrected",
-                                            wrong);
+    return wrong == NULL
+               ? 0
+               : dls_reading_fail(column->reading,
+                                  "its array has %s that its type cannot have\n"
+                                  "  the producer has to be corrected",
+                                  wrong);
 }
 
 static int
 fail_size(const dls_arrow_column *column)
 {
-    return dls_reading_fail(column->reading, "its lists reach beyond the memory that "
-                                             "they have; the producer has to be "
-                                             "corrected");
+    return dls_reading_fail(column->reading,
+                            "its lists reach beyond the memory that they have\n"
+                            "  the producer has to be corrected");
 }
 
 /* Walk through the lists: [*start, *start + *n) becomes the window of the innermost
@@ -228,9 +231,9 @@ dls_arrow_find(dls_arrow_column *column, const arrow_array *array,
     }
     window->data = array->buffers[1];
     if (window->bytes != 0 && window->data == NULL) {
-        return dls_reading_fail(column->reading, "its buffer is NULL although it has "
-                                                 "elements; the producer has to be "
-                                                 "corrected");
+        return dls_reading_fail(column->reading,
+                                "its buffer is NULL although it has elements\n"
+                                "  the producer has to be corrected");
     }
     if (column->is_packed) {
         window->first_bit = (int)(skipped % 8);
@@ -299,8 +302,8 @@ take_pair(dls_arrow_column *column, PyObject *pair)
     dls_reading *reading = column->reading;
     bool on_device = reading->protocol == DLS_PROTOCOL_ARROW_DEVICE_ARRAY;
     if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
-        return dls_reading_fail(reading, "a tuple of two capsules was expected; the "
-                                         "producer has to be corrected");
+        return dls_reading_fail(reading, "a tuple of two capsules was expected\n"
+                                         "  the producer has to be corrected");
     }
     arrow_schema *schema = dls_arrow_open(reading, PyTuple_GetItem(pair, 0),
                                           ARROW_NAME_SCHEMA);

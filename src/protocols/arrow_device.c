@@ -15,14 +15,15 @@ dls_arrow_place(dls_arrow_column *column, const arrow_device_array *array)
                    ? 0 /* the reading has begun with (1, 0) */
                    : dls_reading_fail(reading,
                                       "its memory is on the host, and its sync_event "
-                                      "names an event, which the host has none of; the "
-                                      "producer has to be corrected");
+                                      "names an event, which the host has none of\n"
+                                      "  the producer has to be corrected");
     }
     if (array->device_id < INT32_MIN || array->device_id > INT32_MAX) {
-        return dls_reading_fail(reading,
-                                "its device has the number %lld, and DLPack has 32 "
-                                "bits for it; the producer has to be corrected",
-                                (long long)array->device_id);
+        return dls_reading_fail(
+            reading,
+            "its device has the number %lld, and DLPack has 32 bits for it\n"
+            "  the producer has to be corrected",
+            (long long)array->device_id);
     }
     dl_device device = {array->device_type, (int32_t)array->device_id};
     reading->acquired->tensor.device = device;

@@ -49,9 +49,9 @@ dls_arrow_refuse(dls_arrow_column *column, const char *text, const char *problem
 int
 dls_arrow_fail_released(const dls_reading *reading)
 {
-    return dls_reading_fail(reading, "a struct of it was released before; the object "
-                                     "was used up, or its producer has to be "
-                                     "corrected");
+    return dls_reading_fail(
+        reading, "a struct of it was released before\n"
+                 "  the object was used up, or its producer has to be corrected");
 }
 
 /* Which of name and number a text has tells its '%'. */
@@ -91,8 +91,8 @@ raise_refusal(const dls_arrow_column *column)
                               reading->obj, refusal->problem);
     if (cure != NULL || dls_error_forget() == 0) {
         bool known = cure != NULL && PyUnicode_Check(cure);
-        dls_refuse(reading->state, DLS_EBUFFER, reading->obj, "%U; %V", text,
-                   known ? cure : NULL, "convert it with its own library first");
+        dls_refuse(reading->state, DLS_EBUFFER, reading->obj, "%U%V", text,
+                   known ? cure : NULL, "\n  convert it with its own library first");
     }
     Py_XDECREF(cure);
     Py_DECREF(text);
@@ -232,10 +232,11 @@ judge_decimal(dls_arrow_column *column, const char *format)
             column, "its decimals have %lld bits, and no integer of DLPack has",
             column->lists > 0 ? "inside" : "decimals", NULL, bits);
     }
-    return judge_meaning(column,
-                         "its decimals are integers and a scale, which DLPack cannot "
-                         "say; pass reinterpret=\"int%lld\" for the integers",
-                         (int)bits);
+    return judge_meaning(
+        column,
+        "its decimals are integers and a scale, which DLPack cannot say\n"
+        "  pass reinterpret=\"int%lld\" for the integers",
+        (int)bits);
 }
 
 /* A number of digits after a prefix, to the end; -1: it is something else. */
@@ -354,8 +355,8 @@ read_extension(const dls_arrow_column *column, const arrow_schema *schema,
     }
     return good ? 0
                 : dls_reading_fail(column->reading,
-                                   "its metadata have a negative length; the producer "
-                                   "has to be corrected");
+                                   "its metadata have a negative length\n"
+                                   "  the producer has to be corrected");
 }
 
 /* The shape and the permutation that the parameters of a fixed_shape_tensor say. */
@@ -407,19 +408,19 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
     column->takes_zero = name.at == NULL && bytes < 0;
     if (name.at != NULL && is_text(name, "arrow.bool8") && strcmp(format, "c") == 0) {
         return judge_meaning(column,
-                             "its booleans may be any byte, of which 0 is false; pass "
-                             "reinterpret=\"bool\" if the others are 1, or "
+                             "its booleans may be any byte, of which 0 is false\n"
+                             "  pass reinterpret=\"bool\" if the others are 1, or "
                              "reinterpret=\"int%lld\"",
                              8);
     }
     if (name.at != NULL && strcmp(format, "l") == 0
         && dls_library_counts_periods(column->reading->state, name.at,
                                       (size_t)name.length)) {
-        return judge_meaning(column,
-                             "its elements are periods of time, which DLPack has no "
-                             "dtype for; pass reinterpret=\"int%lld\" for the numbers "
-                             "that count them",
-                             64);
+        return judge_meaning(
+            column,
+            "its elements are periods of time, which DLPack has no dtype for\n"
+            "  pass reinterpret=\"int%lld\" for the numbers that count them",
+            64);
     }
     if (dls_dtype_from_arrow(format, &column->dtype)) {
         column->itemsize = column->width = column->dtype.bits / 8;
@@ -441,11 +442,12 @@ judge_elements(dls_arrow_column *column, const arrow_schema *schema)
         return judge_binary(column, bytes);
     }
     if (bits_of_time(format) != 0) {
-        return judge_meaning(column,
-                             "its elements are dates, times or durations, which DLPack "
-                             "has no dtype for; pass reinterpret=\"int%lld\" for the "
-                             "numbers that count them",
-                             bits_of_time(format));
+        return judge_meaning(
+            column,
+            "its elements are dates, times or durations, which DLPack has no dtype "
+            "for\n"
+            "  pass reinterpret=\"int%lld\" for the numbers that count them",
+            bits_of_time(format));
     }
     return strncmp(format, DECIMAL, strlen(DECIMAL)) == 0
                ? judge_decimal(column, format)
@@ -475,8 +477,8 @@ check_schema(const dls_arrow_column *column, const arrow_schema *schema)
         return dls_arrow_fail_released(column->reading);
     }
     if (schema->format == NULL || schema->format[0] == '\0') {
-        return dls_reading_fail(column->reading, "its schema has no format; the "
-                                                 "producer has to be corrected");
+        return dls_reading_fail(column->reading, "its schema has no format\n"
+                                                 "  the producer has to be corrected");
     }
     return 0;
 }
@@ -501,15 +503,15 @@ dls_arrow_judge(dls_arrow_column *column)
     while (dls_arrow_items(schema) >= 0) {
         if (schema->n_children != 1 || schema->children == NULL) {
             return dls_reading_fail(column->reading,
-                                    "its lists have %lld types of items, and not one; "
-                                    "the producer has to be corrected",
+                                    "its lists have %lld types of items, and not one\n"
+                                    "  the producer has to be corrected",
                                     (long long)schema->n_children);
         }
         schema = schema->children[0];
         if (++column->lists == DLS_NDIM_INTERFACE) {
             return dls_reading_fail(column->reading,
-                                    "its lists lie in each other more than %d times; "
-                                    "the producer has to be corrected",
+                                    "its lists lie in each other more than %d times\n"
+                                    "  the producer has to be corrected",
                                     DLS_NDIM_INTERFACE);
         }
         if (check_schema(column, schema) < 0) {

@@ -203,14 +203,16 @@ static int
 refuse_chunks(dls_arrow_column *column)
 {
     static const char *const texts[2][2] = {
-        {"its values lie in several chunks of memory; pass order=\"C\", which joins "
-         "them, and copies nothing where there is one chunk",
-         "its values lie in several chunks of memory; a stream is read once: make it "
-         "anew, and pass order=\"C\", which joins them"},
-        {", but copy=False was asked for; pass copy=True in its place, which joins "
-         "them",
-         ", but copy=False was asked for; a stream is read once: make it anew, and "
-         "pass copy=True, which joins them"},
+        {"its values lie in several chunks of memory\n"
+         "  pass order=\"C\", which joins them, and copies nothing where there is one "
+         "chunk",
+         "its values lie in several chunks of memory\n"
+         "  a stream is read once: make it anew, and pass order=\"C\", which joins "
+         "them"},
+        {", but copy=False was asked for\n"
+         "  pass copy=True in its place, which joins them",
+         ", but copy=False was asked for\n"
+         "  a stream is read once: make it anew, and pass copy=True, which joins them"},
     };
     if (column->reading->acquired->tensor.device.device_type != dl_kDLCPU) {
         return dls_arrow_refuse(column,
@@ -365,9 +367,8 @@ take_stream(const dls_reading *reading, PyObject *capsule, stream *s)
                     ? s->device.get_schema != NULL && s->device.get_next != NULL
                     : s->host.get_schema != NULL && s->host.get_next != NULL;
     return asks ? 0
-                : dls_reading_fail(reading,
-                                   "its stream has no get_schema or get_next; the "
-                                   "producer has to be corrected");
+                : dls_reading_fail(reading, "its stream has no get_schema or get_next\n"
+                                            "  the producer has to be corrected");
 }
 
 /* The type is judged before a chunk is asked for: to give one may run a query. */

@@ -50,7 +50,7 @@ read_format(dls_reading *reading, const dls_buffer *view)
     }
     if (!can_be_reinterpreted(format)) {
         return dls_reading_fail(
-            reading, "format '%.80s' is no number, DLPack has no dtype for it: %s",
+            reading, "format '%.80s' is no number, DLPack has no dtype for it\n  %s",
             format,
             strpbrk(format, "&OPzZ") != NULL
                 ? "pass what its pointers point at"
@@ -71,16 +71,17 @@ read_dims(dls_reading *reading, const dls_buffer *view)
     }
     if (view->shape == NULL && view->ndim > 1) {
         return dls_reading_fail(reading,
-                                "its shape is NULL although it has %d dimensions; the "
-                                "exporter has to be corrected",
+                                "its shape is NULL although it has %d dimensions\n"
+                                "  the exporter has to be corrected",
                                 view->ndim);
     }
     for (int i = 0; i < view->ndim; i++) {
         if (view->suboffsets != NULL && view->suboffsets[i] >= 0) {
             return dls_reading_fail(
-                reading, "it is an array of pointers (suboffsets), which DLPack cannot "
-                         "say: make a contiguous copy first, e.g. "
-                         "v = memoryview(x); numpy.array(v.tolist(), v.format)");
+                reading,
+                "it is an array of pointers (suboffsets), which DLPack cannot say\n"
+                "  make a contiguous copy first, e.g. v = memoryview(x); "
+                "numpy.array(v.tolist(), v.format)");
         }
         tensor->shape[i] = view->shape != NULL ? view->shape[i]
                                                : view->len / view->itemsize;

@@ -27,9 +27,9 @@ read_zero(const dls_reading *reading)
         return 0;
     }
     return dls_reading_fail_option(
-        reading, "['stream'] must not be 0, which the protocol forbids as ambiguous: "
-                 "the dict has to say 1 for the legacy default stream or 2 for the "
-                 "per-thread one; or pass producer_stream= to upgrade");
+        reading, "['stream'] must not be 0, which the protocol forbids as ambiguous\n"
+                 "  the dict has to say 1 for the legacy default stream or 2 for the "
+                 "per-thread one, or pass producer_stream= to upgrade");
 }
 
 /* Before version 3 the dict says nothing of the producer stream; from then on None
@@ -120,9 +120,9 @@ find_device(const dls_reading *reading)
     Py_END_ALLOW_THREADS
     if (code == DLS_ENODRIVER) {
         return dls_refuse(reading->state, DLS_EOPTION, reading->obj,
-                          "%s; assume_device= says where the memory lies, which the "
-                          "driver is asked: (2, 0) is the first CUDA device",
-                          err.text);
+                          "%s%spass assume_device=, such as (2, 0) for the first CUDA "
+                          "device",
+                          err.text, dls_cure_joint(err.text));
     }
     if (code != DLS_OK) {
         return dls_refuse_error(reading->state, reading->obj, &err);
@@ -131,7 +131,8 @@ find_device(const dls_reading *reading)
         return dls_reading_fail_option(
             reading,
             "the CUDA driver knows no memory at its address %p: it is no CUDA memory, "
-            "or it has been freed (assume_device= says where other memory lies)",
+            "or it has been freed\n"
+            "  pass assume_device= for other memory",
             memory->address);
     }
     if (device->device_id >= 0) {

@@ -43,8 +43,8 @@ dls_dict_require(const dls_reading *reading, const dls_dict_value *entry)
     return entry->value != NULL
                ? 0
                : dls_reading_fail(reading,
-                                  "['%U'] is missing, must %s; the dict has to be "
-                                  "corrected where it is made",
+                                  "['%U'] is missing, must %s\n"
+                                  "  the dict has to be corrected where it is made",
                                   name_of(reading, entry->key), entry->wanted);
 }
 
@@ -54,10 +54,10 @@ static int
 fail_shown(const dls_reading *reading, const dls_dict_value *v, PyObject *shown)
 {
     if (shown != NULL) {
-        dls_reading_fail(
-            reading,
-            "['%U'] must %s, not %S; the dict has to be corrected where it is made",
-            name_of(reading, v->key), v->wanted, shown);
+        dls_reading_fail(reading,
+                         "['%U'] must %s, not %S\n"
+                         "  the dict has to be corrected where it is made",
+                         name_of(reading, v->key), v->wanted, shown);
         Py_DECREF(shown);
     }
     return -1;
@@ -157,7 +157,8 @@ read_version(dls_reading *reading)
     if (reading->version > row->newest) {
         return dls_reading_fail(reading,
                                 "its version %lld is newer than %d, the newest that is "
-                                "known here: ask the producer for an older one, or "
+                                "known here\n"
+                                "  ask the producer for an older one, or "
                                 "update dlshim",
                                 (long long)reading->version, row->newest);
     }
@@ -168,10 +169,9 @@ static int
 refuse_mask(const dls_reading *reading)
 {
     if (reading->entries[DLS_ENTRY_mask] != NULL) {
-        return dls_reading_fail(
-            reading,
-            "it has a mask, and DLPack has none: fill the masked elements first, "
-            "or wrap its data and its mask apart");
+        return dls_reading_fail(reading, "it has a mask, and DLPack has none\n"
+                                         "  fill the masked elements first, "
+                                         "or wrap its data and its mask apart");
     }
     return 0;
 }
@@ -269,10 +269,11 @@ read_tuple(dls_reading *reading, dls_entry key)
     reading->entries[key] = tuple;
     Py_DECREF(entry.value);
     if (PyTuple_Size(tuple) > DLS_NDIM_INTERFACE) {
-        dls_reading_fail(
-            reading,
-            "['%U'] has %zd entries, at most %d are possible: reshape it first",
-            name_of(reading, key), PyTuple_Size(tuple), DLS_NDIM_INTERFACE);
+        dls_reading_fail(reading,
+                         "['%U'] has %zd entries, at most %d are possible\n"
+                         "  reshape it first",
+                         name_of(reading, key), PyTuple_Size(tuple),
+                         DLS_NDIM_INTERFACE);
         return NULL;
     }
     return tuple;
@@ -318,8 +319,8 @@ strides_to_bytes(dls_reading *reading)
         if (!fits && tensor->shape[i] >= 2) {
             return dls_reading_fail(
                 reading,
-                "['strides'][%d] is %lld elements, which overflows as "
-                "bytes; the dict has to be corrected where it is made",
+                "['strides'][%d] is %lld elements, which overflows as bytes\n"
+                "  the dict has to be corrected where it is made",
                 (int)i, (long long)stride);
         }
         tensor->strides[i] = fits ? tensor->strides[i] : 0;
@@ -341,8 +342,8 @@ read_strides(dls_reading *reading)
     }
     if (PyTuple_Size(tuple) != ndim) {
         return dls_reading_fail(reading,
-                                "['strides'] has %zd entries but ['shape'] has %d; the "
-                                "dict has to be corrected where it is made",
+                                "['strides'] has %zd entries but ['shape'] has %d\n"
+                                "  the dict has to be corrected where it is made",
                                 PyTuple_Size(tuple), ndim);
     }
     return reading->row->in_elements ? strides_to_bytes(reading) : 0;
@@ -355,9 +356,10 @@ dls_dict_open(dls_reading *reading)
 {
     assert(reading->row->version != NULL);
     if (!PyDict_Check(reading->given)) {
-        return dls_reading_fail(
-            reading, "a dict was expected, not %R; the producer has to be corrected",
-            (PyObject *)Py_TYPE(reading->given));
+        return dls_reading_fail(reading,
+                                "a dict was expected, not %R\n"
+                                "  the producer has to be corrected",
+                                (PyObject *)Py_TYPE(reading->given));
     }
     bool read = look_up_entries(reading) == 0 && read_version(reading) == 0
                 && refuse_mask(reading) == 0 && read_typestr(reading) == 0

@@ -63,8 +63,8 @@ int
 dls_reading_fail_structured(const dls_reading *reading)
 {
     return fail_with_example(reading,
-                             "its elements are structs, which DLPack has no dtype for: "
-                             "export one field at a time, e.g. %s['field']");
+                             "its elements are structs, which DLPack has no dtype for\n"
+                             "  export one field at a time, e.g. %s['field']");
 }
 
 int
@@ -73,8 +73,8 @@ dls_reading_set_ndim(dls_reading *reading, int64_t ndim)
     dls_acquired *acquired = reading->acquired;
     if (ndim < 0 || ndim > DLS_NDIM_INTERFACE) {
         return dls_reading_fail(reading,
-                                "it claims %lld dimensions, at most %d are possible: "
-                                "reshape it first",
+                                "it claims %lld dimensions, at most %d are possible\n"
+                                "  reshape it first",
                                 (long long)ndim, DLS_NDIM_INTERFACE);
     }
     if (dls_acquired_make_dims(acquired, (int32_t)ndim) < 0) {
@@ -164,8 +164,9 @@ set_told_dtype(dls_reading *reading)
     else {
         code = dls_reading_fail_option(
             reading,
-            "its elements are %U, and it shows others; convert it with its own library "
-            "first, or take what it shows with reinterpret= and a dtype of %d bits",
+            "its elements are %U, and it shows others\n"
+            "  convert it with its own library first, or take what it shows with "
+            "reinterpret= and a dtype of %d bits",
             name, (int)(8 * reading->itemsize));
     }
     Py_DECREF(name);
@@ -202,11 +203,11 @@ dls_reading_set_dtype(dls_reading *reading, dl_dtype said, int64_t itemsize)
     }
     if (own.bits < 8) {
         char text[48];
-        return dls_reading_fail_option(
-            reading,
-            "its dtype is %s, and it shows bytes: how many elements are in a byte is "
-            "not said; take the bytes with reinterpret=\"uint8\"",
-            dls_dtype_name(own, text, sizeof text));
+        return dls_reading_fail_option(reading,
+                                       "its dtype is %s, and it shows bytes: how many "
+                                       "elements are in a byte is not said\n"
+                                       "  take the bytes with reinterpret=\"uint8\"",
+                                       dls_dtype_name(own, text, sizeof text));
     }
     *dtype = own;
     return 0;
@@ -239,8 +240,8 @@ dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize)
             && !reading->request->want.has_dtype) {
             return dls_reading_fail_option(
                 reading,
-                "element kind '%c' is not known, and its dtype has no name that is; "
-                "name a dtype of %d bits with reinterpret=",
+                "element kind '%c' is not known, and its dtype has no name that is\n"
+                "  name a dtype of %d bits with reinterpret=",
                 kind >= ' ' && kind <= '~' ? kind : '?', (int)(8 * itemsize));
         }
     }
@@ -256,17 +257,18 @@ dls_reading_set_unnamed(dls_reading *reading, char kind, int64_t itemsize)
 static const struct {
     const char *kinds, *text;
 } refused[] = {
-    {"O", "its elements are Python objects, which DLPack has no dtype for: where each "
-          "is a number, convert them first, e.g. %s.astype('float64'), which rounds "
-          "integers to 53 bits and makes nan of None"},
-    {"SUa", "its elements are text, which DLPack has no dtype for: pass its bytes or "
-            "code points as numbers, e.g. numpy.frombuffer(%s.tobytes(), 'uint8')"},
+    {"O", "its elements are Python objects, which DLPack has no dtype for\n"
+          "  where each is a number, convert them first, e.g. %s.astype('float64'), "
+          "which rounds integers to 53 bits and makes nan of None"},
+    {"SUa", "its elements are text, which DLPack has no dtype for\n"
+            "  pass its bytes or code points as numbers, e.g. "
+            "numpy.frombuffer(%s.tobytes(), 'uint8')"},
     /* NumPy's StringDType */
-    {"T", "its elements are text of any length, which DLPack has no dtype for: give "
-          "them the length of the longest and pass the code points as numbers, e.g. "
-          "numpy.frombuffer(%s.astype('U20').tobytes(), 'uint32')"},
-    {"t", "its elements are bit fields, which DLPack has no dtype for: unpack them to "
-          "bytes first, e.g. numpy.unpackbits(%s)"},
+    {"T", "its elements are text of any length, which DLPack has no dtype for\n"
+          "  give them the length of the longest and pass the code points as numbers, "
+          "e.g. numpy.frombuffer(%s.astype('U20').tobytes(), 'uint32')"},
+    {"t", "its elements are bit fields, which DLPack has no dtype for\n"
+          "  unpack them to bytes first, e.g. numpy.unpackbits(%s)"},
 };
 
 static int
@@ -365,20 +367,20 @@ mend(dls_reading *reading, PyObject *why)
     }
     if (reading->row->off_host || !here) {
         dls_reading_fail(reading,
-                         "%U, and DLPack cannot describe that; convert it with its own "
-                         "library first",
+                         "%U, and DLPack cannot describe that\n"
+                         "  convert it with its own library first",
                          why);
     }
     else if (want->copy == 0) {
         dls_refuse_copy(reading->state, reading->obj, "format",
-                        ", but copy=False was asked for; allow it with copy=True in "
-                        "its place",
+                        ", but copy=False was asked for\n"
+                        "  allow it with copy=True in its place",
                         "a copy is needed (%U)", why);
     }
     else {
         dls_reading_fail_option(reading,
-                                "%U, and DLPack cannot describe that; pass order=\"C\" "
-                                "to get a copy that it can describe",
+                                "%U, and DLPack cannot describe that\n"
+                                "  pass order=\"C\" to get a copy that it can describe",
                                 why);
     }
     Py_DECREF(why);

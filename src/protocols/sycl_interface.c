@@ -62,8 +62,8 @@ open_capsule(const dls_reading *reading, PyObject *capsule)
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (PyCapsule_IsValid(capsule, kinds[i].used)) {
-            dls_reading_fail(reading, "the capsule in ['syclobj'] has been used: the "
-                                      "dict has to name a new one");
+            dls_reading_fail(reading, "the capsule in ['syclobj'] has been used\n"
+                                      "  the dict has to name a new one");
             return NULL;
         }
         if (PyCapsule_IsValid(capsule, kinds[i].name)) {
@@ -117,10 +117,10 @@ fail_foreign(const dls_reading *reading)
         return -1;
     }
     PyObject *error = dls_error_take();
-    dls_reading_fail_option(
-        reading,
-        "['syclobj'] does not tell its device: %S; assume_device=(14, number) names it",
-        error);
+    dls_reading_fail_option(reading,
+                            "['syclobj'] does not tell its device: %S\n"
+                            "  pass assume_device=(14, number)",
+                            error);
     return dls_refuse_with_cause(error);
 }
 
@@ -132,8 +132,8 @@ read_number(const dls_reading *reading, PyObject *value, PyObject *number,
         return dls_reading_fail_option(
             reading,
             "the device of ['syclobj'] %R is known only to dpctl, which is not "
-            "imported: "
-            "import dpctl, or pass assume_device=(14, number)",
+            "imported\n"
+            "  import dpctl, or pass assume_device=(14, number)",
             value);
     }
     long id = PyLong_AsLong(number);
@@ -141,11 +141,11 @@ read_number(const dls_reading *reading, PyObject *value, PyObject *number,
         return fail_foreign(reading);
     }
     if (id < 0 || id > INT32_MAX) {
-        return dls_reading_fail_option(
-            reading,
-            "the device of ['syclobj'] has the number %ld, which DLPack "
-            "cannot describe; assume_device=(14, number) names another",
-            id);
+        return dls_reading_fail_option(reading,
+                                       "the device of ['syclobj'] has the number %ld, "
+                                       "which DLPack cannot describe\n"
+                                       "  pass assume_device=(14, another number)",
+                                       id);
     }
     *device_id = (int32_t)id;
     return 0;

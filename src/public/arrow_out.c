@@ -256,32 +256,34 @@ refuse_dtype(PyObject *self, const dls_tensor *data)
     dls_dtype_name(dtype, name, sizeof name);
     if (dtype.code == dl_kDLBool && dtype.lanes == 1) {
         /* Few constructors of columns take NumPy's arrays of several axes. */
-        return dls_refuse(
-            data->state, DLS_EBUFFER, self,
-            data->tensor.ndim == 1
-                ? "Arrow packs booleans into bits; pass x.numpy(), which is copied, or "
-                  "dlshim.from_dlpack(x, reinterpret=\"uint%d\")"
-                : "Arrow packs booleans into bits; pass dlshim.from_dlpack(x, "
-                  "reinterpret=\"uint%d\")",
-            bits);
+        return dls_refuse(data->state, DLS_EBUFFER, self,
+                          data->tensor.ndim == 1
+                              ? "Arrow packs booleans into bits\n"
+                                "  pass x.numpy(), which is copied, or "
+                                "dlshim.from_dlpack(x, reinterpret=\"uint%d\")"
+                              : "Arrow packs booleans into bits\n"
+                                "  pass dlshim.from_dlpack(x, reinterpret=\"uint%d\")",
+                          bits);
     }
     if (dtype.code == dl_kDLComplex && dls_dtype_format(dtype) != NULL) {
         return dls_refuse(data->state, DLS_EBUFFER, self,
-                          "Arrow has no %s; pass dlshim.from_dlpack(x.numpy().real, "
-                          "order=\"C\"), and .imag in the same way",
+                          "Arrow has no %s\n"
+                          "  pass dlshim.from_dlpack(x.numpy().real, order=\"C\"), and "
+                          ".imag in the same way",
                           name);
     }
     if (has_bits) {
         return dls_refuse(data->state, DLS_EBUFFER, self,
-                          "Arrow has no %s; convert it to float32 or another dtype of "
-                          "Arrow, or pass its bits, dlshim.from_dlpack(x, "
-                          "reinterpret=\"uint%d\")",
+                          "Arrow has no %s\n"
+                          "  convert it to float32 or another dtype of Arrow, or pass "
+                          "its bits, dlshim.from_dlpack(x, reinterpret=\"uint%d\")",
                           name, bits);
     }
-    return dls_refuse(data->state, DLS_EBUFFER, self,
-                      "Arrow has no %s; convert it with its own library to a dtype of "
-                      "Arrow (float32, int8)",
-                      name);
+    return dls_refuse(
+        data->state, DLS_EBUFFER, self,
+        "Arrow has no %s\n"
+        "  convert it with its own library to a dtype of Arrow (float32, int8)",
+        name);
 }
 
 /* Why the shape is no column, NULL if it is one. */
@@ -289,18 +291,18 @@ static const char *
 wrong_shape(const dl_tensor *t)
 {
     if (t->ndim == 0) {
-        return "it has no axes, and a column has one; pass "
-               "dlshim.from_dlpack(x.numpy().reshape(1))";
+        return "it has no axes, and a column has one\n"
+               "  pass dlshim.from_dlpack(x.numpy().reshape(1))";
     }
     if (!dls_layout_is_contiguous(t->ndim, t->shape, t->strides)) {
-        return "it is not C-contiguous, and a column is; pass dlshim.from_dlpack(x, "
-               "order=\"C\")";
+        return "it is not C-contiguous, and a column is\n"
+               "  pass dlshim.from_dlpack(x, order=\"C\")";
     }
     int64_t length = t->shape[0];
     for (int32_t i = 1; i < t->ndim; i++) {
         if (t->shape[i] > INT32_MAX) {
-            return "a list of Arrow has at most 2147483647 items; pass "
-                   "dlshim.from_dlpack(x.numpy().reshape(-1))";
+            return "a list of Arrow has at most 2147483647 items\n"
+                   "  pass dlshim.from_dlpack(x.numpy().reshape(-1))";
         }
         if (!dls_mul(length, t->shape[i], &length)) {
             return "the number of its lists overflows 64 bits";
@@ -325,11 +327,11 @@ refuse_empty_rows(PyObject *self, const dls_tensor *data)
                               : NULL;
     return package == NULL
                ? 0
-               : dls_refuse(
-                     data->state, DLS_EBUFFER, self,
-                     "its rows have no elements, and %s ends in a panic over such "
-                     "a column; pass dlshim.from_dlpack(x.numpy().reshape(-1))",
-                     package);
+               : dls_refuse(data->state, DLS_EBUFFER, self,
+                            "its rows have no elements, and %s ends in a panic over "
+                            "such a column\n"
+                            "  pass dlshim.from_dlpack(x.numpy().reshape(-1))",
+                            package);
 }
 
 /* 0 if the Tensor is a column, else -1 with BufferError. */
@@ -338,8 +340,8 @@ refuse_column(PyObject *self, const dls_tensor *data)
 {
     const char *why = wrong_shape(&data->tensor);
     if (!dls_device_is_host(data->tensor.device.device_type)) {
-        why = "its memory is not on the host; pass dlshim.from_dlpack(x, "
-              "device=\"cpu\")";
+        why = "its memory is not on the host\n"
+              "  pass dlshim.from_dlpack(x, device=\"cpu\")";
     }
     if (why != NULL) {
         return dls_refuse(data->state, DLS_EBUFFER, self, "%s", why);
@@ -396,13 +398,15 @@ check_requested(PyObject *self, const dls_tensor *data, PyObject *requested)
     const arrow_schema *schema = PyCapsule_GetPointer(requested, ARROW_NAME_SCHEMA);
     if (schema->release == NULL) {
         return dls_refuse(data->state, DLS_EVALUE, NULL,
-                          "requested_schema was released; pass a new one, or None");
+                          "requested_schema was released\n"
+                          "  pass a new one, or None");
     }
     if (!is_compatible(&data->tensor, schema)) {
-        return dls_refuse(data->state, DLS_EVALUE, self,
-                          "requested_schema has lists or fields that its %d axes do "
-                          "not have; pass None, and convert the column that comes",
-                          (int)data->tensor.ndim);
+        return dls_refuse(
+            data->state, DLS_EVALUE, self,
+            "requested_schema has lists or fields that its %d axes do not have\n"
+            "  pass None, and convert the column that comes",
+            (int)data->tensor.ndim);
     }
     return 0;
 }

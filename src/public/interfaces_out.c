@@ -60,16 +60,18 @@ static int
 check_offer(const interface *kind, const dls_tensor *data, char *typestr)
 {
     const dl_tensor *t = &data->tensor;
-    const char *why = "its dtype has no typestr; pass reinterpret= to upgrade";
+    const char *why = "its dtype has no typestr";
+    const char *cure = "\n  pass reinterpret= to upgrade";
     if (!dls_device_in(t->device.device_type, kind->devices)) {
         why = kind->other;
+        cure = "";
     }
     else if (t->dtype.lanes == 1 && dls_dtype_typestr(t->dtype, typestr)
              && (kind->has_void || typestr[1] != 'V')) {
         return 0;
     }
-    PyErr_Format(PyExc_AttributeError, "%s: %s (device type %d)", kind->name, why,
-                 (int)t->device.device_type);
+    PyErr_Format(PyExc_AttributeError, "%s: %s (device type %d)%s", kind->name, why,
+                 (int)t->device.device_type, cure);
     return -1;
 }
 
@@ -211,9 +213,8 @@ wait_for_data(PyObject *self, const dls_tensor *data)
         return dls_refuse(
             data->state, DLS_EBUFFER, self,
             "__sycl_usm_array_interface__: it was taken with stream=-1, or the queue "
-            "of "
-            "its producer is not known; take it with stream=None and producer_stream= "
-            "its SyclQueue");
+            "of its producer is not known\n"
+            "  take it with stream=None and producer_stream= its SyclQueue");
     }
     const dls_sync_job job = {
         .task = DLS_TASK_WAIT_IF_KNOWN, .p = p, .policy = DLS_UNKNOWN_AUTO};

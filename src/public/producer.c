@@ -356,8 +356,8 @@ static PyObject *
 refuse_attribute(PyObject *DLS_UNUSED(self), void *name)
 {
     return PyErr_Format(PyExc_AttributeError,
-                        "'dlshim.Producer' object has no attribute '%s'; "
-                        "ask dlshim.from_dlpack(x).%s",
+                        "'dlshim.Producer' object has no attribute '%s'\n"
+                        "  ask dlshim.from_dlpack(x).%s",
                         (const char *)name, (const char *)name);
 }
 

@@ -52,15 +52,16 @@ refusal(const dls_tensor *self, int flags, const char *format)
     const dl_tensor *t = &self->tensor;
     bool c = dls_layout_is_contiguous(t->ndim, t->shape, t->strides);
     if (!dls_device_is_host(t->device.device_type)) {
-        return "its memory is not on the host; pass dlshim.from_dlpack(x, "
-               "device=\"cpu\")";
+        return "its memory is not on the host\n"
+               "  pass dlshim.from_dlpack(x, device=\"cpu\")";
     }
     if (format == NULL) {
-        return "its dtype has no format in the buffer protocol; name one of the same "
-               "width, dlshim.from_dlpack(x, reinterpret=...)";
+        return "its dtype has no format in the buffer protocol\n"
+               "  name one of the same width, dlshim.from_dlpack(x, reinterpret=...)";
     }
     if (!fits_a_buffer(self)) {
-        return "it is larger than a buffer can be in a process of 32 bits; pass a part";
+        return "it is larger than a buffer can be in a process of 32 bits\n"
+               "  pass a part";
     }
     if (ASKS(flags, DLS_BUF_WRITABLE) && (self->flags & DL_FLAG_READ_ONLY)) {
         return "it is read-only and a writable buffer was asked for";
@@ -69,12 +70,13 @@ refusal(const dls_tensor *self, int flags, const char *format)
     bool f = dls_tensor_count(self) == 0 || is_f_contiguous(t);
     if ((needs_c && !c) || (ASKS(flags, F_CONTIGUOUS) && !f)
         || (ASKS(flags, ANY_CONTIGUOUS) && !c && !f)) {
-        return "it is not contiguous in the way that was asked for; pass "
-               "dlshim.from_dlpack(x, order=\"C\"), or x.tobytes()";
+        return "it is not contiguous in the way that was asked for\n"
+               "  pass dlshim.from_dlpack(x, order=\"C\"), or x.tobytes()";
     }
     if (!ASKS(flags, DLS_BUF_ND) || !ASKS(flags, DLS_BUF_FORMAT)) {
         return "a buffer without shape and format was asked for, which would lose the "
-               "dtype; pass memoryview(x) for the raw bytes";
+               "dtype\n"
+               "  pass memoryview(x) for the raw bytes";
     }
     return NULL;
 }

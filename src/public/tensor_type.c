@@ -250,8 +250,8 @@ tensor_length(PyObject *self)
     const dls_tensor *data = dls_tensor_data(self);
     if (data->tensor.ndim == 0) {
         return dls_refuse(data->state, DLS_ETYPE, self,
-                          "it has no axes, so it has no length; t.size counts its "
-                          "elements");
+                          "it has no axes, so it has no length\n"
+                          "  t.size counts its elements");
     }
     int64_t length = data->tensor.shape[0];
     if (length > PY_SSIZE_T_MAX) {

@@ -110,8 +110,8 @@ fallback_PyObject_GetBuffer(PyObject *DLS_UNUSED(obj), dls_buffer *DLS_UNUSED(vi
                             int DLS_UNUSED(flags))
 {
     PyErr_Format(PyExc_BufferError,
-                 "this interpreter offers no buffer functions to extensions; "
-                 "wrap numpy.asarray(obj) instead");
+                 "this interpreter offers no buffer functions to extensions\n"
+                 "  wrap numpy.asarray(obj) instead");
     return -1;
 }
 

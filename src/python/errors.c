@@ -66,13 +66,64 @@ dls_type_name(const dls_state *state, PyObject *obj)
     return name;
 }
 
+/* All of a text in one line; NULL with an exception. */
+static PyObject *
+flattened(PyObject *text)
+{
+    PyObject *words = PyObject_CallMethod(text, "split", NULL);
+    PyObject *space = words != NULL ? PyUnicode_FromString(" ") : NULL;
+    PyObject *line = space != NULL ? PyUnicode_Join(space, words) : NULL;
+    Py_XDECREF(space);
+    Py_XDECREF(words);
+    return line;
+}
+
+/* Where the cure's line begins, behind the line end; the length n if there is none. */
+static Py_ssize_t
+find_cure(PyObject *text, Py_ssize_t n)
+{
+    Py_ssize_t at = PyUnicode_FindChar(text, '\n', 0, n, -1) + 1;
+    return at > 0 && at + 2 < n && PyUnicode_ReadChar(text, at) == ' '
+                   && PyUnicode_ReadChar(text, at + 1) == ' '
+                   && PyUnicode_ReadChar(text, at + 2) != ' '
+               ? at
+               : n;
+}
+
+/* A value or a foreign message in the text (stolen) may bring lines: the reason is one
+ * line all the same.  NULL with an exception, also for a text that is NULL. */
+static PyObject *
+in_lines(PyObject *text)
+{
+    Py_ssize_t n = text != NULL ? PyUnicode_GetLength(text) : 0;
+    Py_ssize_t end = text != NULL ? PyUnicode_FindChar(text, '\n', 0, n, 1) : -1;
+    if (end < 0) {
+        return text;
+    }
+    Py_ssize_t cure = find_cure(text, n);
+    if (cure == end + 1) {
+        return text;
+    }
+    PyObject *reason = PyUnicode_Substring(text, 0, cure);
+    PyObject *line = reason != NULL ? flattened(reason) : NULL;
+    PyObject *rest = line != NULL ? PyUnicode_Substring(text, cure, n) : NULL;
+    PyObject *made = rest != NULL ? PyUnicode_FromFormat("%U%s%U", line,
+                                                         cure < n ? "\n" : "", rest)
+                                  : NULL;
+    Py_XDECREF(rest);
+    Py_XDECREF(line);
+    Py_XDECREF(reason);
+    Py_DECREF(text);
+    return made;
+}
+
 /* "'pkg.Type' object: <text>", the text alone for obj NULL; NULL with MemoryError.
  * *name: a new reference to the type's name, or NULL. */
 static PyObject *
 message_of(const dls_state *state, PyObject *obj, PyObject **name, const char *format,
            va_list args)
 {
-    PyObject *text = PyUnicode_FromFormatV(format, args);
+    PyObject *text = in_lines(PyUnicode_FromFormatV(format, args));
     *name = NULL;
     if (text == NULL || obj == NULL) {
         return text;
@@ -285,6 +336,49 @@ dls_error_names(const dls_state *state, PyObject *error, PyObject *obj)
     return same;
 }
 
+/* The first line of a text, the line end and the rest; NULL with an exception. */
+static PyObject *
+first_line(PyObject *text)
+{
+    PyObject *end = PyUnicode_FromString("\n");
+    PyObject *parts = end != NULL ? PyUnicode_Partition(text, end) : NULL;
+    Py_XDECREF(end);
+    return parts;
+}
+
+/* "<text>: <kind>: <message>".  A cure that ends the text stays the last line; of the
+ * message there is the first line then. */
+static void
+refuse_with_words(dls_state *state, PyObject *obj, PyObject *text, PyObject *kind,
+                  PyObject *message)
+{
+    PyObject *parts = first_line(text);
+    PyObject *lines = parts != NULL ? first_line(message) : NULL;
+    if (lines != NULL) {
+        bool cured = PyUnicode_GetLength(PyTuple_GetItem(parts, 1)) > 0;
+        PyObject *said = cured ? PyTuple_GetItem(lines, 0) : message;
+        dls_refuse(state, DLS_EBUFFER, obj, "%U: %U%s%U%U%U", PyTuple_GetItem(parts, 0),
+                   kind, PyUnicode_GetLength(said) > 0 ? ": " : "", said,
+                   PyTuple_GetItem(parts, 1), PyTuple_GetItem(parts, 2));
+    }
+    Py_XDECREF(lines);
+    Py_XDECREF(parts);
+}
+
+/* What an exception says, without white space around it; NULL with MemoryError. */
+static PyObject *
+message_of_cause(PyObject *cause)
+{
+    PyObject *message = PyObject_Str(cause);
+    if (message == NULL) {
+        PyErr_Clear();
+        return PyUnicode_FromString("(no message)");
+    }
+    PyObject *stripped = PyObject_CallMethod(message, "strip", NULL);
+    Py_DECREF(message);
+    return stripped;
+}
+
 int
 dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...)
 {
@@ -296,18 +390,14 @@ dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...
         dls_error_restore(cause);
         return -1;
     }
-    PyObject *message = PyObject_Str(cause);
-    if (message == NULL) {
-        PyErr_Clear();
-        message = PyUnicode_FromString("(no message)");
-    }
+    PyObject *message = message_of_cause(cause);
     va_list args;
     va_start(args, format);
     PyObject *text = message != NULL ? PyUnicode_FromFormatV(format, args) : NULL;
     va_end(args);
     PyObject *kind = text != NULL ? dls_type_name(state, cause) : NULL;
     if (kind != NULL) {
-        dls_refuse(state, DLS_EBUFFER, obj, "%U: %U: %U", text, kind, message);
+        refuse_with_words(state, obj, text, kind, message);
         Py_DECREF(kind);
     }
     Py_XDECREF(text);
@@ -374,8 +464,8 @@ text_of(PyObject *args)
         Py_DECREF(module);
     }
     if (text == NULL && dls_error_forget() == 0) {
-        text = PyUnicode_FromString(
-            "the object offers no protocol that dlshim knows; pass an array instead");
+        text = PyUnicode_FromString("the object offers no protocol that dlshim knows\n"
+                                    "  pass an array instead");
     }
     PyObject *made = text != NULL ? PyTuple_Pack(1, text) : NULL;
     Py_XDECREF(text);
@@ -460,8 +550,7 @@ dls_unsupported_error_new(void)
 PyObject *
 dls_refuse_pickle(PyObject *DLS_UNUSED(self), PyObject *DLS_UNUSED(ignored))
 {
-    return PyErr_Format(
-        PyExc_TypeError,
-        "cannot pickle 'dlshim.Producer' object: it asks its source whenever it is "
-        "exported; pickle dlshim.from_dlpack(x)");
+    return PyErr_Format(PyExc_TypeError, "cannot pickle 'dlshim.Producer' object: it "
+                                         "asks its source whenever it is exported\n"
+                                         "  pickle dlshim.from_dlpack(x)");
 }

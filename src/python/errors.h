@@ -10,13 +10,28 @@
  * CopyRequiredError say why a copy is needed, as a word and as a text. */
 #pragma once
 
+#include <string.h>
+
 #include "core/base.h"
 #include "python/py.h"
 #include "python/state.h"
 
 /* Set the exception of code DLS_E* with "'pkg.Type' object: <text>" (obj NULL: the
- * text alone).  The format is PyErr_Format's: %s, %R, %zd, %d, %S. */
+ * text alone).  The format is PyErr_Format's: %s, %R, %zd, %d, %S.
+ *
+ * A text is the reason, in one line.  What to do about it, the cure, stands after it on
+ * the last line: "it is read-only\n  pass x.copy()".  Who sees the first line alone
+ * (logs, pytest's summary) has the whole reason.  Lines that a value or a message of
+ * another library brings become one line.  A warning is one line, for Python
+ * prints the line of the program below it: "it is read-only; pass x.copy()". */
 int dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...);
+
+/* What stands between a text and one cure more: the text may have one already. */
+static inline const char *
+dls_cure_joint(const char *text)
+{
+    return strchr(text, '\n') != NULL ? ", or " : "\n  ";
+}
 
 /* Set CopyRequiredError with "'pkg.Type' object: <text><rest>".  The text says why a
  * copy is needed, the rest names the cure; `reason` is the exception's attribute. */
@@ -33,8 +48,9 @@ int dls_warn(dls_state *state, PyObject *category, PyObject *obj, const char *fo
 int dls_refuse_error(dls_state *state, PyObject *obj, const dls_error *err);
 
 /* Replace the pending exception by BufferError "'pkg.Type' object: <text>: <its
- * message>" with the pending one as __cause__.  A fatal exception (dls_error_is_fatal)
- * stays as it is (N2). */
+ * message>" with the pending one as __cause__.  A cure in the text stays the last line,
+ * and stands for the further lines of the message, which the cause has.
+ * A fatal exception (dls_error_is_fatal) stays as it is (N2). */
 int dls_refuse_from_pending(dls_state *state, PyObject *obj, const char *format, ...);
 
 /* Set UnsupportedObjectError for an object without a way to its memory.  The error

@@ -43,32 +43,6 @@ takes_none(const option_row *row)
     return strcmp(row->unset, "None") == 0;
 }
 
-/* --- kind stream ------------------------------------------------------------ */
-
-static int
-parse_stream(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
-{
-    dls_option_stream *stream = member_of(row, out);
-    if (row->words[0] != NULL && dls_stream_is_auto(value)) {
-        out->given &= ~(UINT32_C(1) << DLS_OPTION_stream); /* as if it were not said */
-        Py_CLEAR(*stream);
-        return 0;
-    }
-    bool is_word = row->words[0] != NULL && dls_stream_is_wait(value);
-    if (!is_word && dls_stream_check(state, value) < 0) {
-        return -1;
-    }
-    Py_XDECREF(*stream); /* set when subclasses of str give one keyword twice */
-    *stream = Py_NewRef(value);
-    return 0;
-}
-
-static PyObject *
-show_stream(const option_row *row, const dls_options *options)
-{
-    return Py_NewRef(*(const dls_option_stream *)member_of(row, options));
-}
-
 /* --- kind word -------------------------------------------------------------- */
 
 /* Position of a word of the row, -1: it is none of them. */
@@ -84,10 +58,10 @@ word_position(const option_row *row, const char *text, size_t length)
     return -1;
 }
 
-/* The value is no word.  Always -1, with TypeError or ValueError.  others: the values
+/* The value is no word.  Always -1, with the exception of `code`.  others: the values
  * that are no words, for the message. */
 static int
-refuse_word(dls_state *state, const option_row *row, const char *others,
+refuse_word(dls_state *state, const option_row *row, int code, const char *others,
             PyObject *value)
 {
     char words[64];
@@ -98,8 +72,10 @@ refuse_word(dls_state *state, const option_row *row, const char *others,
                                i > 0 ? before : "", row->words[i]);
         assert(at < sizeof words);
     }
-    return dls_refuse(state, PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
-                      "%s=%R is not known: pass %s%s", row->name, value, others, words);
+    return dls_refuse(state, code, NULL,
+                      "%s=%R is not known\n"
+                      "  pass %s%s",
+                      row->name, value, others, words);
 }
 
 /* Position of the word that `value` is, or -1 as refuse_word. */
@@ -113,7 +89,8 @@ read_word(dls_state *state, const option_row *row, const char *others, PyObject 
         return -1;
     }
     int position = text != NULL ? word_position(row, text, (size_t)n) : -1;
-    return position >= 0 ? position : refuse_word(state, row, others, value);
+    int code = is_str ? DLS_EVALUE : DLS_ETYPE;
+    return position >= 0 ? position : refuse_word(state, row, code, others, value);
 }
 
 static int
@@ -130,6 +107,30 @@ show_word(const option_row *row, const dls_options *options)
 {
     return PyUnicode_FromString(
         row->words[*(const dls_option_word *)member_of(row, options)]);
+}
+
+/* --- kind stream ------------------------------------------------------------ */
+
+static int
+parse_stream(dls_state *state, const option_row *row, PyObject *value, dls_options *out)
+{
+    dls_option_stream *stream = member_of(row, out);
+    bool is_word = row->words[0] != NULL && PyUnicode_Check(value);
+    if (is_word && !dls_stream_is_wait(value)) {
+        return refuse_word(state, row, DLS_ETYPE, "None, a stream, ", value);
+    }
+    if (!is_word && dls_stream_check(state, value) < 0) {
+        return -1;
+    }
+    Py_XDECREF(*stream); /* set when subclasses of str give one keyword twice */
+    *stream = Py_NewRef(value);
+    return 0;
+}
+
+static PyObject *
+show_stream(const option_row *row, const dls_options *options)
+{
+    return Py_NewRef(*(const dls_option_stream *)member_of(row, options));
 }
 
 /* --- kind readonly ---------------------------------------------------------- */
@@ -215,8 +216,9 @@ dls_parse_device(dls_state *state, const char *what, PyObject *value, dl_device 
     }
     if (got == 0) {
         dls_refuse(state, PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
-                   "%s=%R names no device: pass \"cpu\", \"cuda:0\", \"rocm:0\", "
-                   "\"oneapi:0\" or a (device_type, device_id) pair of ints",
+                   "%s=%R names no device\n"
+                   "  pass \"cpu\", \"cuda:0\", \"rocm:0\", \"oneapi:0\" or a "
+                   "(device_type, device_id) pair of ints",
                    what, value);
     }
     return got > 0 ? 0 : -1;
@@ -275,7 +277,8 @@ parse_like(dls_state *state, const option_row *row, PyObject *value, dls_options
     }
     if (got == 0) {
         dls_refuse(state, DLS_ETYPE, NULL,
-                   "like=%R does not say on which device it lies: pass device= instead",
+                   "like=%R does not say on which device it lies\n"
+                   "  pass device= instead",
                    type);
     }
     return got > 0 ? 0 : -1;
@@ -298,11 +301,12 @@ check_like(dls_state *state, dl_device device, const dls_option_like *like)
                  && (device.device_id == there.device_id
                      || device.device_type == dl_kDLCPU);
     return agree ? 0
-                 : dls_refuse(state, DLS_EVALUE, NULL,
-                              "device=(%d, %d) and like=, which lies on (%d, %d), "
-                              "disagree: drop one",
-                              (int)device.device_type, (int)device.device_id,
-                              (int)there.device_type, (int)there.device_id);
+                 : dls_refuse(
+                       state, DLS_EVALUE, NULL,
+                       "device=(%d, %d) and like=, which lies on (%d, %d), disagree\n"
+                       "  drop one",
+                       (int)device.device_type, (int)device.device_id,
+                       (int)there.device_type, (int)there.device_id);
 }
 
 static int
@@ -425,11 +429,11 @@ dls_parse_dtype(dls_state *state, const char *what, PyObject *value, dl_dtype *d
     int got = tuple ? dtype_from_tuple(value, dtype)
                     : dtype_from_name(state, value, dtype);
     if (got == 0) {
-        dls_refuse(state, tuple || PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE,
-                   NULL,
-                   "%s=%R names no dtype: pass a name such as \"uint16\" or "
-                   "\"bfloat16\", or (code, bits, lanes)",
-                   what, value);
+        dls_refuse(
+            state, tuple || PyUnicode_Check(value) ? DLS_EVALUE : DLS_ETYPE, NULL,
+            "%s=%R names no dtype\n"
+            "  pass a name such as \"uint16\" or \"bfloat16\", or (code, bits, lanes)",
+            what, value);
     }
     return got > 0 ? 0 : -1;
 }
@@ -493,6 +497,14 @@ option_of(dls_state *state, PyObject *name)
         }
     }
     return -1;
+}
+
+/* The default is the same as nothing. */
+static bool
+is_unset(int option, PyObject *value)
+{
+    return option == DLS_OPTION_stream ? dls_stream_is_auto(value)
+                                       : value == Py_None && takes_none(&rows[option]);
 }
 
 static bool
@@ -571,7 +583,7 @@ parse_keyword(dls_state *state, const char *function, PyObject *name, PyObject *
     if (option < 0) {
         return refuse_keyword(state, function, name);
     }
-    if (value == Py_None && takes_none(&rows[option])) {
+    if (is_unset(option, value)) {
         return 0;
     }
     options->given |= UINT32_C(1) << option;

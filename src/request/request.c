@@ -215,7 +215,7 @@ dls_request_options(dls_state *state, PyObject *source, dls_request *request)
     }
     if (request->want.copy >= 0 && request->want.copy != o->copy) {
         return dls_refuse_copy(
-            state, source, "copy", "; drop one",
+            state, source, "copy", "\n  drop one",
             "the consumer asks for copy=%s, upgrade was told copy=%s",
             request->want.copy ? "True" : "False", o->copy ? "True" : "False");
     }

@@ -77,8 +77,8 @@ dls_wanted_check_writes(dls_state *state, PyObject *obj, const dlshim_request *w
         return 0;
     }
     return dls_refuse(state, DLS_EBUFFER, obj,
-                      "it gives a copy, and what is written there would be lost; "
-                      "pass dlshim.from_dlpack(x), and keep that");
+                      "it gives a copy, and what is written there would be lost\n"
+                      "  pass dlshim.from_dlpack(x), and keep that");
 }
 
 int
@@ -88,7 +88,7 @@ dls_wanted_check_copy(dls_state *state, PyObject *obj, const dlshim_request *wan
         return -1;
     }
     return wanted->copy == DLSHIM_COPY_NEVER && gives_a_copy(state, obj)
-               ? dls_refuse_copy(state, obj, "copy", "; drop one",
+               ? dls_refuse_copy(state, obj, "copy", "\n  drop one",
                                  "a copy is needed (it was told copy=True)")
                : 0;
 }
@@ -117,12 +117,11 @@ values_of(PyObject *value, bool are_dtypes)
 static int
 refuse_none(dls_state *state, const char *what, Py_ssize_t n)
 {
-    return n > 0
-               ? 0
-               : dls_refuse(state, DLS_EVALUE, NULL,
-                            "%s= is empty, and would take no array: pass None to take "
-                            "any",
-                            what);
+    return n > 0 ? 0
+                 : dls_refuse(state, DLS_EVALUE, NULL,
+                              "%s= is empty, and would take no array\n"
+                              "  pass None to take any",
+                              what);
 }
 
 static int
@@ -165,8 +164,8 @@ read_ndims(dls_state *state, PyObject *list, dls_wanted *wanted)
         }
         if (!is_number || overflow != 0 || rank < 0 || rank > 63) {
             code = dls_refuse(state, is_number ? DLS_EVALUE : DLS_ETYPE, NULL,
-                              "ndims=%R is no number of dimensions: pass one from 0 to "
-                              "63, or several in a tuple",
+                              "ndims=%R is no number of dimensions\n"
+                              "  pass one from 0 to 63, or several in a tuple",
                               value);
         }
         else {

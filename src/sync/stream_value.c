@@ -73,9 +73,8 @@ check_int(dls_state *state, PyObject *number)
     }
     if (overflow != 0 || value < -1) {
         return dls_refuse(state, DLS_EVALUE, NULL,
-                          "stream=%R is out of range: None, -1 (no synchronisation), "
-                          "or a stream handle "
-                          "is expected",
+                          "stream=%R is out of range\n"
+                          "  pass None, -1 (no synchronisation) or a stream handle",
                           number);
     }
     return 0;
@@ -102,8 +101,8 @@ dls_stream_check(dls_state *state, PyObject *stream)
     }
     if (got == 0) {
         dls_refuse(state, DLS_ETYPE, NULL,
-                   "stream must be None, an int or a stream object, not %R; pass the "
-                   "handle of the stream as an int",
+                   "stream must be None, an int or a stream object, not %R\n"
+                   "  pass the handle of the stream as an int",
                    (PyObject *)Py_TYPE(stream));
     }
     return got > 0 ? 0 : -1;
@@ -149,8 +148,9 @@ static int
 raise_object(dls_state *state, PyObject *stream, const char *what)
 {
     return dls_refuse(state, DLS_ETYPE, NULL,
-                      "the stream object %R %s; pass the handle as an int", stream,
-                      what);
+                      "the stream object %R %s\n"
+                      "  pass the handle as an int",
+                      stream, what);
 }
 
 /* Take the handle out of (0, handle), which __cuda_stream__ is: a method, in old
@@ -305,11 +305,11 @@ dls_stream_raise_wrong(dls_state *state, dls_family family, dls_task task,
         [DLS_FAMILY_CUDA_MANAGED] = "pass 1 for the legacy default stream or 2 for the "
                                     "per-thread one",
         [DLS_FAMILY_ROCM] = "pass 0 for the default stream",
-        [DLS_FAMILY_ONEAPI] = "oneAPI takes None, -1, a SyclQueue or a queue's address",
+        [DLS_FAMILY_ONEAPI] = "pass None, -1, a SyclQueue or a queue's address",
     };
     const char *cure = cures[family] != NULL ? cures[family] : "pass None";
     assert(task == DLS_TASK_VALUE_ERROR || task == DLS_TASK_TYPE_ERROR);
     return dls_refuse(state, task == DLS_TASK_VALUE_ERROR ? DLS_EVALUE : DLS_ETYPE,
-                      NULL, "stream=%R is not a stream of %s: %s", stream,
+                      NULL, "stream=%R is not a stream of %s\n  %s", stream,
                       dls_family_names[family], cure);
 }

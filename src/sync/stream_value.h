@@ -12,7 +12,7 @@
  * range).  Attributes of a stream object are looked up, but none is called. */
 int dls_stream_check(dls_state *state, PyObject *stream);
 
-/* Is it the word "auto", which only the option takes: whatever the consumer names? */
+/* Is it the word "auto", which is the same as no option? */
 bool dls_stream_is_auto(PyObject *stream);
 
 /* Is it the word "wait" (S25), which only the option and from_dlpack take? */

@@ -45,9 +45,9 @@ dls_sycl_queue_sync(dls_state *state, PyObject *source, const dls_sync_job *job,
     default:
         return dls_refuse(
             state, DLS_EOPTION, source,
-            "the producer's queue is not known%s; give "
-            "producer_stream= its SyclQueue, or wait for it and pass %sunknown_stream="
-            "\"same\"",
+            "the producer's queue is not known%s\n"
+            "  give producer_stream= its SyclQueue, or wait for it and pass "
+            "%sunknown_stream=\"same\"",
             shows_syclobj ? ", for ['syclobj'] names a context or a device" : "",
             job->said_ready ? "" : "stream=-1 or ");
     }

@@ -330,10 +330,11 @@ dls_sync_raise_capture(dls_state *state, PyObject *source)
 int
 dls_sync_raise_no_minus_one(dls_state *state, PyObject *source)
 {
-    return dls_refuse(state, DLS_EOPTION, source,
-                      "a graph capture is running, and it refuses stream=-1: None in "
-                      "its place could break the capture; export outside the capture, "
-                      "or give the capturing stream as stream=");
+    return dls_refuse(
+        state, DLS_EOPTION, source,
+        "a graph capture is running, and it refuses stream=-1: None in its place could "
+        "break the capture\n"
+        "  export outside the capture, or give the capturing stream as stream=");
 }
 
 /* --- after the call ------------------------------------------------------- */
@@ -396,8 +397,8 @@ refuse_job(dls_state *state, PyObject *source, const dls_sync_job *job,
     const char *option = dls_sync_cure_no_driver(job);
     if (err->code == DLS_ENODRIVER && option != NULL) {
         return dls_refuse(state, DLS_EOPTION, source,
-                          "%s; if the data are on the device, and ready, pass %s",
-                          err->text, option);
+                          "%s%sif the data are on the device, and ready, pass %s",
+                          err->text, dls_cure_joint(err->text), option);
     }
     if (err->code == DLS_ECAPTURE && !job->said_ready) {
         return dls_refuse(state, DLS_EOPTION, source, "%s" DLS_CAPTURE_OPTIONS,
@@ -471,10 +472,11 @@ check_event(const dls_sync *sync, dls_producer_stream p)
     return dls_refuse(
         from->state, DLS_EOPTION, from->source, "%s",
         has_events
-            ? "its sync_event points to no event, so nobody can wait for its work; "
-              "synchronise its device, and pass stream=-1"
+            ? "its sync_event points to no event, so nobody can wait for its work\n"
+              "  synchronise its device, and pass stream=-1"
             : "it names an event of its device, and dlshim waits for events of CUDA "
-              "and ROCm only; synchronise its device, and pass stream=-1");
+              "and ROCm only\n"
+              "  synchronise its device, and pass stream=-1");
 }
 
 /* Has nobody asked for an order of queues?  Torch hides its queue, and the wait of

@@ -84,27 +84,28 @@ dls_transfer_raise(dls_state *state, PyObject *source, const dls_request *reques
     dl_device want = request->want.device;
     if (request->want.copy == 0) {
         dls_refuse_copy(state, source, "device",
-                        ", but copy=False was asked for; allow it with copy=None",
+                        ", but copy=False was asked for\n"
+                        "  allow it with copy=None",
                         "it lies on device (%d, %d) and (%d, %d) is wanted, which "
                         "needs a copy",
                         have.device_type, have.device_id, want.device_type,
                         want.device_id);
     }
     else if (dls_device_is_host(have.device_type)) {
-        dls_refuse(
-            state, DLS_EBUFFER, source,
-            "it lies in host memory and device (%d, %d) is wanted; dlshim copies "
-            "to CUDA and ROCm devices only: move it with the consumer's own "
-            "function first (torch's .to(), cupy.asarray(), jax.device_put())",
-            want.device_type, want.device_id);
+        dls_refuse(state, DLS_EBUFFER, source,
+                   "it lies in host memory and device (%d, %d) is wanted, and dlshim "
+                   "copies to CUDA and ROCm devices only\n"
+                   "  move it with the consumer's own function first (torch's .to(), "
+                   "cupy.asarray(), jax.device_put())",
+                   want.device_type, want.device_id);
     }
     else {
-        dls_refuse(
-            state, DLS_EBUFFER, source,
-            "it lies on device (%d, %d) and (%d, %d) is wanted, and its library "
-            "did not move it; move it with its library's own function first (torch's "
-            ".cpu() or .to(), cupy.asnumpy(), jax.device_put())",
-            have.device_type, have.device_id, want.device_type, want.device_id);
+        dls_refuse(state, DLS_EBUFFER, source,
+                   "it lies on device (%d, %d) and (%d, %d) is wanted, and its library "
+                   "did not move it\n"
+                   "  move it with its library's own function first (torch's .cpu() or "
+                   ".to(), cupy.asnumpy(), jax.device_put())",
+                   have.device_type, have.device_id, want.device_type, want.device_id);
     }
     if (kept != NULL) {
         dls_refuse_with_cause(kept);

@@ -603,11 +603,10 @@ dls_refuse_export(dls_state *state, PyObject *obj, bool on_host)
     }
     PyObject *error = dls_error_take();
     if (recursion && exports_itself(state, obj)) {
-        dls_refuse(
-            state, DLS_EBUFFER, obj,
-            "its __dlpack__ asks dlshim to export the object itself, which asks "
-            "__dlpack__ again, without end; give dlshim the array that the object "
-            "holds");
+        dls_refuse(state, DLS_EBUFFER, obj,
+                   "its __dlpack__ asks dlshim to export the object itself, which asks "
+                   "__dlpack__ again, without end\n"
+                   "  give dlshim the array that the object holds");
         return dls_refuse_with_cause(error);
     }
     if (dls_error_names(state, error, obj)) {
@@ -616,8 +615,7 @@ dls_refuse_export(dls_state *state, PyObject *obj, bool on_host)
     }
     PyObject *cure = on_host ? dls_cure_find(state, obj) : NULL;
     dls_error_restore(error);
-    dls_refuse_from_pending(state, obj, "it cannot be exported%s%V",
-                            cure != NULL ? ", " : "", cure, "");
+    dls_refuse_from_pending(state, obj, "it cannot be exported%V", cure, "");
     Py_XDECREF(cure);
     return -1;
 }

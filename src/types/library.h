@@ -182,8 +182,9 @@ bool dls_library_gil_deleters(dls_state *state);
  * attributes of the object and its type (shim/cures.py).  Called where an error is
  * raised; code of the object runs, and its exceptions are cleared. */
 
-/* How an array is made of the object: "pass x.to_dense() instead"; a new str, or NULL:
- * no way is known.  No exception may be pending. */
+/* How an array is made of the object, as the end of a text: "\n  pass x.to_dense()
+ * instead", or ", because ...\n  ..."; a new str, or NULL: no way is known.  No
+ * exception may be pending. */
 PyObject *dls_cure_find(dls_state *state, PyObject *obj);
 
 /* As dls_cure_find, for an object whose export has no memory: how the arrays that it

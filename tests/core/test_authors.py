@@ -743,7 +743,7 @@ def test_an_inner_buffer_is_held_by_the_export_and_shared():
 
 
 WRONG_PARTS = {
-    "two of them": ((b"ab", (2,)), "it is a tuple of 2: give (buffer, shape, dtype)", TypeError),
+    "two of them": ((b"ab", (2,)), "it is a tuple of 2\n  give (buffer, shape, dtype)", TypeError),
     "too short": ((b"ab", (3,), "uint8"), "2 bytes are not (3,) elements of uint8", ValueError),
     "too long": ((b"abcd", (3,), "uint8"), "4 bytes are not (3,) elements of uint8", ValueError),
     "below 0": ((b"ab", (-2,), "uint8"), "2 bytes are not (-2,) elements", ValueError),
@@ -762,7 +762,7 @@ def test_an_inner_list_is_no_array_and_no_parts(parts):
         with pytest.raises(BufferError) as raised:
             way(x)
         assert str(raised.value).endswith(
-            "its inner array 'parts' cannot be exported: TypeError: it is a list: give an array, "
+            "its inner array 'parts' cannot be exported: TypeError: it is a list\n  give an array, "
             "or the tuple (buffer, shape, dtype)"
         )
 

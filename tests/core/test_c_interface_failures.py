@@ -182,7 +182,8 @@ GONE = """
 @gil.with_gil("CPython 3.13 keeps the classes of a module for ever")
 def test_a_module_that_has_gone_is_not_found(ext):
     said = (
-        "sys.modules['dlshim._core'] is not dlshim's module; import dlshim before it is replaced\n"
+        "sys.modules['dlshim._core'] is not dlshim's module\n"
+        "  import dlshim before it is replaced\n"
     )
     assert child.run(GONE.format(path=ext.__file__)) == said * 2
 

@@ -14,7 +14,7 @@ from doubles import columns as made
 from doubles.columns import Count, array, child, child_schema, numbers, schema
 
 NO_DTYPE = "a type of Arrow that DLPack has no dtype for"
-CORRECTED = "the producer has to be corrected"
+CORRECTED = "\n  the producer has to be corrected"
 RELEASED = "a struct of it was released before"
 
 
@@ -252,7 +252,7 @@ def test_a_stream_that_lacks_a_function_is_refused(on_device, missing):
     count = Count()
     given = made.stream(count, schema(Count(), "l"), [], on_device=on_device)
     setattr(given, missing, None)
-    said = f"its stream has no get_schema or get_next; {CORRECTED}"
+    said = f"its stream has no get_schema or get_next{CORRECTED}"
     refused(made.of_stream(count, given), said, count)
 
 

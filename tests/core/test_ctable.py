@@ -147,7 +147,7 @@ def test_T8_the_words_decide_for_owned_tensors_of_read_only_memory(wrap):
         private = owned(wrap(x, readonly="copy"))
         assert private.flags == IS_COPIED and private.values() == x.values()
         assert private.view.element_zero != x.element_zero
-        with pytest.raises(BufferError, match=r'C table.*readonly="share".*readonly="copy"'):
+        with pytest.raises(BufferError, match=r'C table.*\n  .*readonly="share".*readonly="copy"'):
             owned(wrap(x, readonly="error"))
         assert owned(wrap(P2(), readonly="error")).flags == 0
 
@@ -516,7 +516,7 @@ def test_T8_stated_read_only_is_not_borrowed():
     for _ in range(2):
         with pytest.raises(BufferError, match="read-only"):
             borrow(wrapped)
-    with pytest.raises(BufferError, match=r"read-only.*readonly=.share"):
+    with pytest.raises(BufferError, match=r"read-only.*\n.*readonly=.share"):
         borrow(dlshim.from_dlpack(x))
     for options in ({"readonly": False}, {"readonly": "share"}):
         assert borrow(dlshim.upgrade(x, **options)).element_zero == x.element_zero
@@ -647,7 +647,7 @@ def test_a_result_is_what_its_library_made():
 @pytest.mark.parametrize(
     ("fields", "match"),
     [
-        ({"version": (2, 0)}, r"DLPack 2.*1\.x"),
+        ({"version": (2, 0)}, r"DLPack 2.*\n.*1\.x"),
         ({"version": (0, 8)}, r"DLPack 0"),
         ({"flags": 1 << 7}, "flag"),
         ({"ndim": -1}, "ndim"),

@@ -109,7 +109,7 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "huge address": ({"data": (2**64, False)}, "data.*address.*18446744073709551616"),
     "NULL address": ({"data": (0, False)}, "NULL"),
     "lazy NULL address": ({"data": LazyPair(0)}, "NULL"),
-    "stream 0": ({"stream": 0}, "stream.*not be 0.* 1 .* 2 .*producer_stream="),
+    "stream 0": ({"stream": 0}, "stream.*not be 0.*\n.* 1 .* 2 .*producer_stream="),
     "stream of a bool": ({"stream": True}, "stream.*bool"),
     "negative stream": ({"stream": -1}, "stream.*-1"),
     "huge stream": ({"stream": 2**64}, "stream.*18446744073709551616"),

@@ -105,7 +105,7 @@ def test_a_refusal_of_the_producer_names_the_cure(row, failure):
     text = row[2]
     x = object_of(*row)
     type(x).__dlpack__ = lambda self, **asked: (_ for _ in ()).throw(failure)  # type: ignore
-    with pytest.raises(BufferError, match="cannot be exported, pass") as error:
+    with pytest.raises(BufferError, match=r"cannot be exported: .*\n  pass") as error:
         versioned(dlshim.upgrade(x))
     assert cure_in(error.value) == text
     assert error.value.__cause__ is failure
@@ -145,8 +145,9 @@ def refuses(self: Any, **_asked: Any) -> Any:
 LIBRARIES = {
     "a tracer": (
         lambda: type("Own", (type(made_by("jax._src.core", "Tracer", __dlpack__=refuses)),), {})(),
-        "because a tracer has no values: make the exchange outside of jax.jit, jax.vmap and "
-        "jax.grad, or in a function that is given to jax.pure_callback",
+        ", because a tracer has no values: RuntimeError: no\n"
+        "  make the exchange outside of jax.jit, jax.vmap and jax.grad, or in a function that is "
+        "given to jax.pure_callback",
     ),
     "a key": (
         lambda: made_by("jax._src.prng", "PRNGKeyArray", __array__=refuses),
@@ -154,8 +155,8 @@ LIBRARIES = {
     ),
     "deleted": (
         lambda: made_by("jaxlib._jax", "ArrayImpl", __dlpack__=refuses, is_deleted=lambda x: True),
-        "because its memory was deleted, or donated to a function: pass what the function "
-        "returned, or a copy that x.copy() made before",
+        ", because its memory was deleted, or donated to a function: RuntimeError: no\n"
+        "  pass what the function returned, or a copy that x.copy() made before",
     ),
     "on other hosts": (
         lambda: made_by(
@@ -165,12 +166,14 @@ LIBRARIES = {
             is_deleted=lambda x: False,
             is_fully_addressable=False,
         ),
-        "pass x.addressable_shards[0].data instead, because other processes have the other shards",
+        ", because other processes have the other shards: RuntimeError: no\n"
+        "  pass x.addressable_shards[0].data instead",
     ),
     "a symbolic tensor": (
         lambda: made_by("tensorflow.python.framework.ops", "SymbolicTensor", __array__=refuses),
-        "because a symbolic tensor has no values: make the exchange outside of tf.function, or in "
-        "a function that is given to tf.numpy_function",
+        ", because a symbolic tensor has no values\n"
+        "  make the exchange outside of tf.function, or in a function that is given to "
+        "tf.numpy_function",
     ),
     "bools of an old torch": (
         lambda: made_by(
@@ -185,7 +188,8 @@ LIBRARIES = {
     ),
     "a name of any length": (
         lambda: made_by("duckdb", "Relation", fetchnumpy=refuses, description=[("c" * 300, "X")]),
-        f"pass x.fetchnumpy()['{'c' * 300}'] instead, because a table is exchanged one column",
+        ", because a table is exchanged one column at a time\n"
+        f"  pass x.fetchnumpy()['{'c' * 300}'] instead",
     ),
     "it has what others have": (
         lambda: made_by("pandas", "Odd", __array__=refuses),
@@ -204,7 +208,7 @@ def test_a_library_is_asked_before_the_rows(case):
     make, text = LIBRARIES[case]
     with pytest.raises((dlshim.UnsupportedObjectError, BufferError)) as error:
         versioned(dlshim.upgrade(make()))
-    assert text in str(error.value)
+    assert text in without_protocols(error.value)
     assert str(error.value).count(" instead") == text.count(" instead")
 
 
@@ -580,7 +584,7 @@ def test_no_cure_is_the_object_itself() -> None:
     for make in (cure_texts.instead, lambda text: cure_texts.converted(text, "which rounds")):
         with pytest.raises(ValueError, match="no cure"):
             make("x")
-        assert make("x.data").startswith("pass x.data instead")
+        assert make("x.data").startswith("\n  pass x.data instead")
     assert "x" not in [text for _, _, text in ROWS]
 
 
@@ -652,7 +656,7 @@ LISTS: dict[str, tuple[Any, str]] = {
     ),
     "several lengths": ([[1, 2], [3]], "because its rows differ in length"),
     "rows and numbers": ([[1, 2], 3], "because its rows differ in length"),
-    "text": (["a"], "because its elements are no numbers: convert them to numbers first"),
+    "text": (["a"], "because its elements are no numbers\n  convert them to numbers first"),
     "mappings": ([{}], "because its items are neither numbers nor arrays that go together"),
     "arrays": ([Stacked(2), Stacked(2)], STACK),
     "arrays of several dtypes": (
@@ -670,7 +674,7 @@ def test_the_items_of_a_list_decide(case: str) -> None:
     x, text = LISTS[case]
     with pytest.raises(dlshim.UnsupportedObjectError) as error:
         dlshim.upgrade(x)
-    assert f"; {text}" in str(error.value) or f", {text}" in str(error.value)
+    assert f"\n  {text}" in str(error.value) or f", {text}" in str(error.value)
 
 
 @pytest.mark.parametrize("case", [case for case in LISTS if "numpy.asarray" in LISTS[case][1]])
@@ -719,11 +723,11 @@ SAYS: dict[str, tuple[dict[str, Any], str]] = {
     "objects": ({"dtype": type("dtype", (), {"kind": "O"})()}, cure_texts.NO_NUMBERS),
     "fields": (
         {"dtype": type("dtype", (), {"names": ("a", "b")})()},
-        "pass numpy.asanyarray(x)['a'] instead, because its elements have fields",
+        ", because its elements have fields\n  pass numpy.asanyarray(x)['a'] instead",
     ),
     "a list as mask": (
         {"mask": [True, False]},
-        "pass numpy.ma.array(numpy.asanyarray(x), mask=x.mask) instead, because it has a mask",
+        ", because it has a mask\n  pass numpy.ma.array(numpy.asanyarray(x), mask=x.mask) instead",
     ),
     "a mask of another library": (
         {"mask": memoryview(b"\1\0"), "shape": (2,)},
@@ -733,13 +737,18 @@ SAYS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def without_protocols(error: Exception) -> str:
+    """Its text without the list of the protocols that the object could offer."""
+    return re.sub(r" \(it offers none of [^)]*\)", "", str(error))
+
+
 @pytest.mark.parametrize("case", SAYS)
 def test_what_an_object_says_of_itself_is_in_the_words(case: str) -> None:
     says, text = SAYS[case]
     members = {"__array__": lambda self: pytest.fail("it is made for a message"), **says}
     with pytest.raises(dlshim.UnsupportedObjectError) as error:
         dlshim.upgrade(type("Array", (), members)())
-    assert f"{text} (it offers" in str(error.value)
+    assert without_protocols(error.value).endswith(text)
     if "mask" not in says:
         return
     members = {"data": MEMORY[:2], "mask": says["mask"], "shape": (2,)}
@@ -750,7 +759,7 @@ def test_what_an_object_says_of_itself_is_in_the_words(case: str) -> None:
     elif "numpy.ma" in text:
         assert "pass numpy.ma.array(x.data, mask=x.mask) instead" in str(error.value)
     else:
-        assert "pass x.data instead (it offers" in str(error.value)
+        assert str(error.value).endswith("\n  pass x.data instead")
 
 
 def test_no_array_of_numpy_is_named_for_memory_off_the_host() -> None:
@@ -766,7 +775,7 @@ def test_no_array_of_numpy_is_named_for_memory_off_the_host() -> None:
     plain = type("Array", (), {"astype": lambda self, kind: self})()
     error = refusal(x=plain, shape=(3,), ranks=0, **wanted, **more)
     assert str(error).endswith(
-        "not float32, in which not every value fits; pass x.astype('float32')"
+        "not float32, in which not every value fits\n  pass x.astype('float32')"
     )
 
 

@@ -545,7 +545,7 @@ def test_host_to_other_devices_is_refused_with_the_way_to_do_it(device, ask):
     x = P2()
     with pytest.raises(BufferError) as error:
         ask(dlshim.upgrade(x, device=device))
-    tells(error.value, "device.*move it")
+    tells(error.value, "device.*\n  move it")
 
 
 def test_the_consumers_device_goes_first():

@@ -88,6 +88,7 @@ print(wanted, new(before))
 #: What an exchange that succeeds may need: `import dlshim` imports it.
 EAGER = {f"dlshim.{name}" for name in ("arrays", "columns", "dtypes", "habits", "importers")}
 EAGER |= {"dlshim", "dlshim._core", "dlshim.library_calls", "dlshim.locks", "dlshim.oneapi"}
+EAGER.add("dlshim.text")
 FROM_PYTHON = {"__future__", "_functools", "_operator"}
 
 

@@ -293,7 +293,7 @@ def test_N9_an_option_that_copies_mends_the_byte_order_of_arguments():
     for options in ({"order": "C"}, {"order": "auto"}, {"copy": True}):
         k = dlshim.kernel(lambda x: memoryview(x).tolist(), takes="tensor", **options)
         assert k(given) == [0, 1, 2]
-    with pytest.raises(BufferError, match=r'argument.*pass order="C"'):
+    with pytest.raises(BufferError, match=r'argument.*\n  pass order="C"'):
         dlshim.kernel(lambda x: x, takes="tensor", order="K")(given)
 
 
@@ -487,7 +487,7 @@ def test_writes_names_parameters_that_the_function_has(function, writes):
         for known in (writes, "other", 7, "flag"):
             dlshim.kernel(function, writes=known)
         return
-    with pytest.raises(ValueError, match=r"writes='?[\w ]+'? is no parameter of .*: it has "):
+    with pytest.raises(ValueError, match=r"writes='?[\w ]+'? is no parameter of .*\n  name one of"):
         dlshim.kernel(function, writes=writes)
 
 

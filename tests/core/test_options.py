@@ -96,7 +96,7 @@ def test_options_are_keywords_and_the_object_is_not():
         (dlshim.upgrade, "ordr", "Did you mean 'order'?"),
         (dlshim.from_dlpack, "dtyps", "Did you mean 'dtypes'?"),
         (dlshim.to_capsule, "maxversion", "Did you mean 'max_version'?"),
-        (dlshim.upgrade, "nothing", "it has stream, producer_stream, "),
+        (dlshim.upgrade, "nothing", "pass one of stream, producer_stream, "),
         (dlshim.upgrade, "dtype", 'x.astype("float32")'),
         (dlshim.from_dlpack, "dtype", "reinterpret="),
     ],
@@ -125,7 +125,7 @@ def test_a_stream_that_says_nothing_leaves_the_one_that_was_given():
     assert _options(dlshim.upgrade(inner, stream="auto")) == {"stream": 3}
     assert _options(dlshim.upgrade(P1(), stream="auto")) == {}
     assert dlshim.from_dlpack(P1(), stream="auto").shape == dlshim.from_dlpack(P1()).shape
-    for options in ({"producer_stream": "auto"}, {"stream": "AUTO"}, {"stream": ...}):
+    for options in ({"producer_stream": "auto"}, {"stream": ...}):
         with pytest.raises(TypeError, match="stream"):
             dlshim.upgrade(P1(), **options)
     with pytest.raises(TypeError, match="stream"):
@@ -443,7 +443,7 @@ def test_T7_bytes_that_are_called_bool_are_0_or_1(layout):
         if not seen:
             producer.__dlpack__(max_version=(1, 0))
             continue
-        with pytest.raises(BufferError, match=r"one is (2|255); pass \(x != 0\) instead"):
+        with pytest.raises(BufferError, match=r"one is (2|255)\n  pass \(x != 0\) instead"):
             producer.__dlpack__(max_version=(1, 0))
 
 
@@ -504,7 +504,7 @@ def test_T7_the_cure_for_other_bytes_gives_the_values(make):
     x = make(np)
     with pytest.raises(BufferError) as error:
         dlshim.from_dlpack(x, reinterpret="bool")
-    cure = str(error.value).partition("; pass ")[2].partition(" instead")[0]
+    cure = str(error.value).partition("\n  pass ")[2].partition(" instead")[0]
     cured = eval(cure, {"x": x, "numpy": np, "dlshim": dlshim})
     tensor = dlshim.from_dlpack(cured)
     assert tensor.dtype == "bool"
@@ -661,9 +661,11 @@ def test_host_memory_needs_no_wait(cls, ask):
     assert repr(dlshim.upgrade(x, stream="wait")).endswith(", stream='wait'>")
     with pytest.raises(TypeError, match="stream"):
         ask(dlshim.upgrade(x), stream="wait")
-    for options in ({"producer_stream": "wait"}, {"stream": "waits"}, {"stream": "WAIT"}):
-        with pytest.raises(TypeError, match="stream"):
-            dlshim.upgrade(x, **options)
+    with pytest.raises(TypeError, match="stream"):
+        dlshim.upgrade(x, producer_stream="wait")
+    for word in ("waits", "WAIT", "AUTO", ""):
+        with pytest.raises(TypeError, match='\n  pass None, a stream, "auto" or "wait"'):
+            dlshim.upgrade(x, stream=word)
 
 
 @BOTH

@@ -507,7 +507,7 @@ def test_T8_a_consumer_that_does_not_heed_the_flag_gets_it_with_a_warning(cls, s
 @SHOWN
 def test_T8_the_words_decide_for_a_consumer_that_does_not_heed_the_flag(show, writer):
     x = P2(readonly=True)
-    with pytest.raises(BufferError, match=r"read-only.*readonly="):
+    with pytest.raises(BufferError, match=r"read-only.*\n.*readonly="):
         writer(show(x, readonly="error"))
     for word in ("copy", "share"):
         imported, told = warned(lambda word=word: writer(show(x, readonly=word)))

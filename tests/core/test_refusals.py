@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
 import sys
 import types
 import weakref
@@ -36,16 +37,17 @@ def made(name="Nothing", bases=(), **members):
 @pytest.mark.parametrize("x", LASTING, ids=lambda x: type(x).__name__)
 def test_a_refusal_says_the_same_each_time(x, function):
     first = str(refusal(x, function))
-    cure = "it is None: the call before gave nothing" if x is None else "pass "
-    assert first.startswith(f"'{type(x).__name__}' object: it cannot be exported; {cure}")
+    none = ", because it is None: the call before gave nothing"
+    says = none if x is None else r"(, because [^\n]*)?\n  pass .*"
+    assert re.fullmatch(f"'{type(x).__name__}' object: it cannot be exported{says}", first)
     assert "__dlpack__" not in first, "nobody looks for a protocol in a number"
     assert {str(refusal(x, function)) for _ in range(3)} == {first}
 
 
 def test_a_class_that_may_have_a_protocol_is_told_which_there_are():
     said = str(refusal(made()()))
-    assert "it cannot be exported; pass an array instead (it offers none of __dlpack__" in said
-    assert said.endswith("and the buffer protocol)"), "the cure stands first, the protocols last"
+    assert "it cannot be exported (it offers none of __dlpack__" in said
+    assert said.endswith("and the buffer protocol)\n  pass an array instead"), "the cure is last"
 
 
 def test_the_text_is_made_when_it_is_read(monkeypatch):
@@ -100,7 +102,7 @@ def test_a_cure_that_raises_leaves_the_text(monkeypatch):
     from dlshim import cures
 
     monkeypatch.setattr(cures, "cure", lambda *args: 1 / 0)
-    assert "; pass an array instead (" in str(refusal(made()()))
+    assert str(refusal(made()())).endswith("\n  pass an array instead")
 
 
 # --- objects that become arrays later -------------------------------------------------
@@ -249,12 +251,12 @@ def test_no_refusal_advises_what_the_call_was_given():
 @pytest.mark.parametrize(
     ("text", "said", "again"),
     [
-        ("it is so; pass stream=-1", {"stream": -1}, ["stream=-1"]),
-        ("it is so; pass stream=-1", {"stream": 1}, []),
-        ('it is so; pass order="C"', {"order": "C"}, ["order='C'"]),
-        ("it is so; pass copy=True", {"copy": 1}, []),
-        ('it lies there; pass f(x, device="cpu")', {"device": (1, 0)}, ["device='cpu'"]),
-        ("copy=False was asked for; drop the option", {"copy": False}, []),
+        ("it is so\n  pass stream=-1", {"stream": -1}, ["stream=-1"]),
+        ("it is so\n  pass stream=-1", {"stream": 1}, []),
+        ('it is so\n  pass order="C"', {"order": "C"}, ["order='C'"]),
+        ("it is so\n  pass copy=True", {"copy": 1}, []),
+        ('it lies there\n  pass f(x, device="cpu")', {"device": (1, 0)}, ["device='cpu'"]),
+        ("copy=False was asked for\n  drop the option", {"copy": False}, []),
         ("nothing is advised", {"copy": False}, []),
     ],
 )
@@ -266,7 +268,62 @@ def test_the_option_that_is_left_for_ready_data_is_the_one_that_is_advised():
     """A copy waits for the producer's stream, which nobody knows, where stream=-1 was given too."""
     x, copies = P2(device=(2, 0)), {"assume_device": (1, 0), "align": 4096, "stream": -1}
     with pytest.raises(
-        BufferError, match=r'; give producer_stream=, or pass unknown_stream="same"$'
+        BufferError, match=r'\n  give producer_stream=, or pass unknown_stream="same"$'
     ):
         dlshim.from_dlpack(x, unknown_stream="error", **copies)
     assert dlshim.from_dlpack(x, unknown_stream="same", **copies).device == (1, 0)
+
+
+# --- the first line is the reason, and the last the cure -----------------------------------------
+
+
+class Refuses:
+    """An array that refuses, in the words of a library."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __dlpack__(self, **asked):
+        raise self.error
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class RefusesWithCure(Refuses):
+    def __array__(self):
+        return pytest.fail("it is made for a message")
+
+
+MASKED = "'numpy.ma.MaskedArray' object: its mask hides elements\n  pass x.filled(0)"
+WORDS = {
+    "several lines": ("bad\nthing\n", "RuntimeError: bad thing", "RuntimeError: bad"),
+    "a cure of its own": (
+        MASKED,
+        f"RuntimeError: {MASKED}",
+        f"RuntimeError: {MASKED.partition(chr(10))[0]}",
+    ),
+    "none": ("", "RuntimeError", "RuntimeError"),
+}
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_the_words_of_a_library_leave_the_cure_a_line(case):
+    words, alone, with_cure = WORDS[case]
+    cure = "\n  pass numpy.asanyarray(x) instead"
+    for kind, end in ((Refuses, alone), (RefusesWithCure, with_cure + cure)):
+        with pytest.raises(BufferError) as raised:
+            dlshim.from_dlpack(kind(RuntimeError(words)))
+        assert str(raised.value).endswith(f"object: it cannot be exported: {end}")
+        assert str(raised.value.__cause__) == words
+
+
+LINES = type("Lines", (), {"__repr__": lambda self: "a\n  b\n c"})()
+
+
+@pytest.mark.parametrize("option", ["device", "order", "copy", "reinterpret", "readonly", "align"])
+def test_a_value_of_several_lines_leaves_the_reason_one(option):
+    with pytest.raises(TypeError) as raised:
+        dlshim.upgrade(b"", **{option: LINES})
+    reason, _, cure = str(raised.value).partition("\n  ")
+    assert "a b c" in reason and "\n" not in cure

@@ -436,6 +436,8 @@ def test_an_error_adds_no_lines_to_what_was_tried(child) -> None:
 
 
 def test_options_and_expressions_are_read_from_messages() -> None:
-    said = 'it is so; pass order="auto" or order="C", or x.filled(value), or call x.detach() first'
+    said = (
+        'it is so\n  pass order="auto" or order="C", or x.filled(value), or call x.detach() first'
+    )
     assert ways.options_in(said) == ["order='auto'", "order='C'"]
     assert ways.expressions_in(said) == ["x.filled(0)", "x.detach()"]

@@ -763,7 +763,7 @@ def test_N9_a_copy_that_was_asked_for_mends_it_in_one_copy(make, memory, options
 @MENDING
 def test_N9_no_other_option_makes_that_copy(make, memory):
     for options in ({}, {"order": "K"}, {"readonly": "copy"}, {"align": 64}):
-        with pytest.raises(BufferError, match='cannot describe that; pass order="C"') as told:
+        with pytest.raises(BufferError, match='cannot describe that\n  pass order="C"') as told:
             dlshim.from_dlpack(make(), **options)
         assert not isinstance(told.value, dlshim.CopyRequiredError)
     for options in ({"copy": False}, {"copy": False, "order": "C"}):
@@ -782,7 +782,7 @@ def test_N9_the_copy_obeys_the_other_options():
     t = dlshim.from_dlpack(laid_out("f", (1.0,), f"{OTHER}f4"), order="C", reinterpret="uint32")
     assert memoryview(t).tolist() == [0x3F800000]
     days = laid_out("q", (5, 6), f"{OTHER}M8[D]")
-    with pytest.raises(BufferError, match=r'DLPack has no code for.*reinterpret="int64"'):
+    with pytest.raises(BufferError, match=r'DLPack has no code for\n.*reinterpret="int64"'):
         dlshim.from_dlpack(days)
     t = dlshim.from_dlpack(days, copy=True, reinterpret="int64")
     assert memoryview(t).tolist() == [5, 6]

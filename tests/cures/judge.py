@@ -180,7 +180,7 @@ def changes(before: Any, after: Any) -> list[str]:
 def cures_in(said: str) -> list[str]:
     """Expressions of x, and options, in the order in which the message has them."""
     found = []
-    for match in re.finditer(r"(?:\bpass|\bor|\bwith|e\.g\.|;) (?=[\w(\[])", said):
+    for match in re.finditer(r"(?:\bpass|\bor|\bwith|e\.g\.|;|\n ) (?=[\w(\[])", said):
         rest = said[match.end() :]
         for end in reversed([each.end() for each in re.finditer(r"[\w)\]]", rest)]):
             if _is_cure(rest[:end]):
@@ -221,9 +221,8 @@ def refusal(x: Any, option: str = "") -> tuple[Any, str]:
             dlshim.from_dlpack(dlshim.to_capsule(x, max_version=(1, 0), **told))
         ), ""
     except (BufferError, dlshim.UnsupportedObjectError) as error:
-        return None, str(error).partition(" (it offers none")[0].partition("' object: ")[2] or str(
-            error
-        )
+        said = re.sub(r" \(it offers none of [^)]*\)", "", str(error))
+        return None, said.partition("' object: ")[2] or said
 
 
 # ---- the walk -----------------------------------------------------------------------------------

@@ -260,7 +260,7 @@ def would_use_l(cell: Cell, passed: object) -> bool:
 
 ZERO = ("ValueError", "stream=0 is not a stream of CUDA")
 UNKNOWN = ("BufferError", "unknown_stream=")
-CAPTURE = ("BufferError", "a graph capture is running, and this export would break it; ")
+CAPTURE = ("BufferError", "a graph capture is running, and this export would break it\n  ")
 
 
 def expect(variant: str, cell: Cell) -> Expected:

@@ -150,6 +150,7 @@ dlshim.to_capsule(again, **{given | cure!r})
 """
     told = in_process("cuda", code)
     assert ABSENT["cuda"] in told and all(name + "=" in told for name in cure)
+    assert told.strip().count("\n") == 1, "the cures are one line"
 
 
 @both
@@ -198,7 +199,7 @@ for given in ({}, {"stream": -1}, {"stream": -1, "unknown_stream": "same"}):
         dlshim.to_capsule(x, device="cpu", **given)
         raise AssertionError("it went through")
     except BufferError as error:
-        assert str(error).endswith("can be loaded here: install it"), error
+        assert str(error).endswith("can be loaded here\\n  install it"), error
         assert not hasattr(error, "_option_helps")
 """
     in_process("cuda", code)
@@ -258,7 +259,7 @@ for what, go in use.needs_not.items():
 @pytest.mark.parametrize("variant", ["hip-nodev5", "hip-nodev6"])
 def test_a_runtime_without_a_device(variant: str) -> None:
     advice = (
-        "; if the data are on the device, and ready, pass stream=-1, and for a copy "
+        "\n  if the data are on the device, and ready, pass stream=-1, and for a copy "
         'unknown_stream="same" too'
     )
     advised = f"assert use.refused('edge').endswith({advice!r})\n"
@@ -279,6 +280,7 @@ def test_the_messages_of_each_case_differ_and_name_the_object_and_a_cure() -> No
     cures = r"take its folder|import a library that brings it|stream=-1|update"
     for text in texts.values():
         assert "P1a" in text and re.search(cures, text), text
+        assert text.strip().count("\n") == 1, f"the cures are one line: {text}"
     assert "import a library that brings it" in texts["none"] and "stream=-1" in texts["none"]
 
 
@@ -338,7 +340,7 @@ def test_a_function_that_was_lost_to_an_older_abi(tmp_path: Path) -> None:
         f"""
 import drivers
 drv = drivers.load({str(path)!r})
-use.all_refused("lacks cuStreamGetCtx, which every release since 9.2 has; update it")
+use.all_refused("lacks cuStreamGetCtx, which every release since 9.2 has\\n  update it")
 use.all_go()
 assert not drv.counts()
 """,

@@ -233,7 +233,7 @@ def check_captures(drv: Driver) -> None:
             source = upgraded(kind, case, named)
             drv.capture_begin(case.p)
             with pytest.raises(
-                BufferError, match="a graph capture is running, and this export would break it; "
+                BufferError, match="a graph capture is running, and this export would break it\n  "
             ):
                 case.export(source)
             assert drv.capture_state(case.p) == "active", (kind, named)

@@ -231,7 +231,7 @@ def check_refusals_belong_to_the_export(drv: Any) -> None:
         other = drv.stream_new(0, True, name="O")
         drv.capture_begin(other)
         with pytest.raises(
-            BufferError, match="a graph capture is running, and this export would break it; "
+            BufferError, match="a graph capture is running, and this export would break it\n  "
         ):
             take(how, scene.upgraded())
         assert drv.capture_state(other) == "active"

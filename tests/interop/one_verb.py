@@ -416,7 +416,8 @@ def cell(make: str, values: str, target: str, around: dict[str, Any]) -> str:
         try:
             made = dlshim.to(x, target)
         except (BufferError, ValueError, TypeError) as error:
-            return f"refused: {type(error).__name__}: {str(error).splitlines()[0]}"
+            lines = map(str.strip, str(error).splitlines())
+            return f"refused: {type(error).__name__}: {'; '.join(lines)}"
     copied = dlshim.stats()["copied"] - before
     others = [
         w for w in told if w.category is not dlshim.NarrowedWarning and w.filename == __file__

@@ -19,11 +19,11 @@ def test_a_mask_of_astropy_is_refused_and_both_cures_work() -> None:
     units = library("astropy.units")
     column = library("astropy.table").MaskedColumn([1.0, 2.0], mask=[0, 1])
     for x in (masked(np.arange(2.0), mask=[0, 1]), masked(np.arange(2.0) * units.m, mask=[0, 1])):
-        with pytest.raises(BufferError, match=r"mask.*x\.unmasked"):
+        with pytest.raises(BufferError, match=r"mask.*\n  .*x\.unmasked"):
             np.from_dlpack(dlshim.upgrade(x))
         assert np.from_dlpack(dlshim.upgrade(x.unmasked)).tolist() == [0, 1]
         np.from_dlpack(dlshim.upgrade(x.filled(0)))
-    with pytest.raises(BufferError, match=r"mask.*numpy\.ma\.getdata"):
+    with pytest.raises(BufferError, match=r"mask.*\n  .*numpy\.ma\.getdata"):
         np.from_dlpack(dlshim.upgrade(column))
     assert np.from_dlpack(dlshim.upgrade(np.ma.getdata(column))).tolist() == [1, 2]
     visible = masked(np.arange(2.0), mask=False)

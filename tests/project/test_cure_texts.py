@@ -16,7 +16,14 @@ from project.tree import ROOT
 #: An option, a method or a call.
 TYPED = re.compile(r"\b[a-z_]+=(?![=%])|\.\w+\(|\w\([^()]*\)")
 #: Says that something is wrong, and not only what an attribute is.
-REFUSES = re.compile(r"; |, e\.g\. |: |pass |, or ")
+REFUSES = re.compile(r"\n  |; |, e\.g\. |: |pass |, or ")
+#: How a cure begins, where it is not on a line of its own.
+BESIDE = re.compile(
+    r"[;:] (?:allow|ask|call|convert|copy|drop|export|free|give|import|install|keep|leave|make"
+    r"|move|name|pass|pip|put|set|stack|synchronise|take|update|wait|wrap) "
+)
+#: A warning is one line.
+WARNINGS = re.compile("it is read-only, and text does not heed that")
 
 COLUMNS = "tests/core/test_columns.py::test_the_cures_give_the_values"
 TYPED_IN = "tests/core/test_cures_typed.py::test_the_cures_give_the_values"
@@ -50,7 +57,7 @@ EVENTS = "tests/device/test_arrow_events.py::"
 #: and the rows whose examples do so (tests/interop/messages.toml); or why nothing can be typed.
 CURED: dict[str, str] = {
     # options and data, on the host
-    "but copy=False was asked for; allow it with copy=None, or drop": TYPED_IN,
+    "but copy=False was asked for\n  allow it with copy=None, or drop": TYPED_IN,
     "cannot pickle": TYPED_IN,
     "has no attribute": "tests/project/test_stub.py::test_an_attribute_of_arrays_names_what_has_it",
     "its own __dlpack__ asks dlshim to export the object itself": ITSELF,
@@ -67,7 +74,7 @@ CURED: dict[str, str] = {
     "numpy has no dtype for the integers in the list": LISTS,
     "has no dtype for what is in the list": "why: what it is converted to depends on what it is",
     "the list contains itself": "why: no array is in such a list",
-    "text; drop copy=False for a private copy": (
+    "text\n  drop copy=False for a private copy": (
         "tests/core/test_to.py::test_the_word_of_a_wrapper_beside_copy"
     ),
     "is no class of arrays": "why: the name of a class is no text that anything can be passed for",
@@ -80,25 +87,25 @@ CURED: dict[str, str] = {
     "its capsule has DLPack major version": TYPED_IN,
     "its capsule has flag bits": TYPED_IN,
     "its dtype has no format in the buffer protocol": TYPED_IN,
-    "its dtype has no typestr": TYPED_IN,
+    "\n  pass reinterpret= to upgrade": TYPED_IN,
     "its elements are Python objects": TYPED_IN,
     "its elements are bit fields": TYPED_IN,
     "how many elements are in a byte is not said": TYPED_IN,
-    "and it shows others; convert it": MORE_ELEMENTS,
+    "and it shows others\n  convert it": MORE_ELEMENTS,
     "and its dtype has no name that is": ANY_LETTER,
-    "no code for; convert them with": TYPED_IN,
-    "no code for; pass their bytes": TYPED_IN,
+    "no code for\n  convert them with": TYPED_IN,
+    "no code for\n  pass their bytes": TYPED_IN,
     ", or name a dtype of the same width, such as": TYPED_IN,
     ", or reinterpret=": TYPED_IN,
     "its elements are text, which": TYPED_IN,
     "its mask hides elements": TYPED_IN,
     "name a dtype of that width": TYPED_IN,
     "needs bytes that are 0 or 1, and one is": BOOLS,
-    "and DLPack cannot describe that; pass order=": TYPED_IN,
+    "and DLPack cannot describe that\n  pass order=": TYPED_IN,
     "view it as numbers first": TYPED_IN,
-    "names no device: pass": TYPED_IN,
-    "names no dtype: pass": TYPED_IN,
-    "text=text is not known: pass text": WORDS,
+    "names no device\n  pass": TYPED_IN,
+    "names no dtype\n  pass": TYPED_IN,
+    "text=text is not known\n  pass text": WORDS,
     "text of any length": KINDS,
     "it is read-only, and the consumer": "explain: readonly",
     "ignores strides: it would read other elements": STRIDES,
@@ -135,11 +142,11 @@ CURED: dict[str, str] = {
     "a graph capture is running, and it refuses": DEVICE + "check_a_capture",
     "give the capturing stream both as": DEVICE + "check_a_capture",
     "is not a stream of": DEVICE + "check_stream_zero",
-    "its memory is not on the host; pass": DEVICE + "check_memory_that_is_not_on_the_host",
-    "is memory that is not on the host: copy": DEVICE + "check_memory_that_is_not_on_the_host",
-    "but copy=False was asked for; allow it": DEVICE + "check_a_copy_that_is_not_allowed",
-    "says where the memory lies, which the driver is asked": NO_DRIVER,
-    "on_release=\"guard\": text, or drop the option": NO_DRIVER,
+    "its memory is not on the host\n  pass": DEVICE + "check_memory_that_is_not_on_the_host",
+    "is memory that is not on the host\n  copy": DEVICE + "check_memory_that_is_not_on_the_host",
+    "but copy=False was asked for\n  allow it": DEVICE + "check_a_copy_that_is_not_allowed",
+    "pass assume_device=, such as (2, 0)": NO_DRIVER,
+    "on_release=\"guard\": texttextdrop the option": NO_DRIVER,
     "['stream'] must not be 0": "tests/device/test_cuda_interface.py",
     "['syclobj'] does not tell its device": "tests/core/test_sycl_interface.py",
     "is known only to dpctl, which": "tests/core/test_sycl_interface.py",
@@ -156,16 +163,16 @@ CURED: dict[str, str] = {
     "dlshim copies to CUDA and ROCm devices only": "why: the functions are the consumers' own",
     "the library of like= gave no memory": "why: it needs memory that is free",
     "knows no memory at its address": "why: the memory has to be alive",
-    "is out of range: None": "why: it names the values, and none of them is better",
+    "is out of range\n  pass None": "why: it names the values, and none of them is better",
     "be a SyclQueue, a SyclContext": "why: it is for who writes the dict",
     # what Python raises
     "import ml_dtypes if it has one": "tests/core/test_numpy_habits.py",
-    "is not known: pass \"C\", \"F\" or \"A\"": "tests/core/test_by_value.py",
-    "has nothing to export: name its array": "tests/core/test_authors.py",
+    "is not known\n  pass \"C\", \"F\" or \"A\"": "tests/core/test_by_value.py",
+    "has nothing to export\n  name its array": "tests/core/test_authors.py",
     "is not the name of an attribute": "tests/core/test_authors.py",
-    "which stays: leave array=True out": "tests/core/test_authors.py",
+    "which stays\n  leave array=True out": "tests/core/test_authors.py",
     "takes inner=, array= and from_dlpack=": "tests/core/test_authors.py",
-    "cannot be called: pass a function": "why: it is for who writes the class",
+    "cannot be called\n  pass a function": "why: it is for who writes the class",
     "has no from_dlpack": "tests/core/test_kernel.py",
     "positions count from 0": "tests/core/test_kernel.py",
     "positions are below": "tests/core/test_kernel_accepts.py",
@@ -173,8 +180,8 @@ CURED: dict[str, str] = {
     "is empty, and would take no array": "tests/core/test_wanted.py",
     "is no parameter of": "tests/core/test_kernel.py",
     "the device has no memory for the": "why: another array has to give its memory back first",
-    "whose other users would see it changed: wrap": "tests/core/test_authors.py",
-    "cannot be changed: wrap its objects": "tests/core/test_authors.py",
+    "whose other users would see it changed\n  wrap": "tests/core/test_authors.py",
+    "cannot be changed\n  wrap its objects": "tests/core/test_authors.py",
 }  # fmt: skip
 
 #: Say what an option or a row of a table is, and refuse nothing.
@@ -217,12 +224,24 @@ def with_cures() -> list[str]:
     """The texts that name something to type.  Docstrings of functions are none of them."""
     texts = {text for text in (*own_texts(), *raised_in_python()) if " " in text}
     said = [text for text in texts if TYPED.search(text) and REFUSES.search(text)]
-    return sorted(text for text in said if "\\n" not in text and not NO_ERRORS.search(text))
+    docs = re.compile(r"\n(?!  \w)")
+    return sorted(text for text in said if not (docs.search(text) or NO_ERRORS.search(text)))
 
 
 @pytest.mark.parametrize("text", with_cures())
 def test_a_text_with_a_cure_says_where_it_is_typed_in(text):
     assert [piece for piece in CURED if piece in text], "type its cure in, and add it to CURED"
+
+
+def test_a_cure_is_the_last_line_and_the_first_is_the_reason():
+    texts = {*own_texts(), *raised_in_python(), *with_cures()}
+    two = [text for text in texts if text.count("\n") == 1 and not text.endswith("\n")]
+    form = re.compile(r"([^\n]*[^,;:\s])?\n  ([(a-z%].*)?")
+    assert [text for text in two if not form.fullmatch(text)] == []
+    reasons = [text.partition("\n")[0] for text in texts if not WARNINGS.match(text)]
+    assert [reason for reason in reasons if BESIDE.search(reason)] == []
+    assert [text for text in with_cures() if text.count("\n") > 1] == []
+    assert len([text for text in with_cures() if "\n  " in text]) > 100
 
 
 def test_no_entry_is_left_over():

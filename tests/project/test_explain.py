@@ -97,7 +97,11 @@ def own_texts() -> list[str]:
         if path.suffix in (".c", ".h", ".def"):
             code = without_comments(path.read_text()).replace("\\\n", "\n")
             for joined in re.findall(r'"(?:\\.|[^"\\])*"(?:\s*"(?:\\.|[^"\\])*")*', code):
-                text = "".join(re.findall(r'"((?:\\.|[^"\\])*)"', joined)).replace('\\"', '"')
+                text = (
+                    "".join(re.findall(r'"((?:\\.|[^"\\])*)"', joined))
+                    .replace('\\"', '"')
+                    .replace("\\n", "\n")
+                )
                 texts.append(re.sub(r"%[-.\d]*(?:l|z|ll)?[a-zA-Z]", "text", text))
     return texts
 

@@ -102,7 +102,8 @@ for line in sys.stdin:
             status = 0
         except SystemExit as end:
             status = end.code
-    last = wrong.getvalue().strip().splitlines()[-1:]
+    lines = wrong.getvalue().rstrip().splitlines()
+    last = lines[-2:] if lines[-1:] and lines[-1].startswith("  ") else lines[-1:]  # a cure
     if FILE in sys.argv:
         said = io.StringIO(open(FILE).read())
     print(json.dumps([status, said.getvalue(), last]), flush=True)

@@ -34,7 +34,7 @@ ROWS = (
     ),
     Message(
         "own-nothing",
-        patterns=("offers none of __dlpack__", "object: it cannot be exported; "),
+        patterns=("offers none of __dlpack__", r"object: it cannot be exported(?!:)"),
         versions="dlshim",
         cause=(
             "The object offers no array protocol and no buffer, so there is no memory to share."
