@@ -135,8 +135,8 @@ def _paddle(obj: Any) -> dict[str, Any]:
     return _common(obj, tuple(obj.strides))
 
 
-def _dense(obj: Any) -> dict[str, Any]:
-    return _common(obj, row_major(tuple(map(int, obj.shape))))
+def _tensorflow(obj: Any) -> dict[str, Any]:
+    return _common(obj, row_major(tuple(map(int, obj.shape))), readonly=True)
 
 
 def _jax(obj: Any) -> dict[str, Any]:
@@ -191,7 +191,7 @@ _LOOKS = {
     "numpy.ma": _numpy,
     "torch": _torch,
     "paddle": _paddle,
-    "tensorflow": _dense,
+    "tensorflow": _tensorflow,
     "jax": _jax,
     "warp": _in_bytes,
     "cupy": _in_bytes,
