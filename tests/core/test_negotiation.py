@@ -50,6 +50,7 @@ from doubles.producers import (
     TableMixin,
     Tensorflow,
     fresh,
+    masquerade,
     strict_like,
     tensorflow_like,
 )
@@ -714,11 +715,17 @@ def test_N2_a_tables_refusal_is_not_the_cause():
     assert error.value.__cause__.__cause__ is None
 
 
-def test_N2_a_bufferror_about_legacy_leads_to_versioned():
-    cls = fresh(RefusesLegacyOnly)
-    x = cls()
+def numpys(base):
+    """A legacy consumer has it asked for a legacy capsule first (N3)."""
+    return masquerade(base, "ndarray", "numpy")
+
+
+@pytest.mark.parametrize(("of", "first"), [(fresh, {"max_version": (1, 0)}), (numpys, {})])
+def test_N2_a_bufferror_about_legacy_leads_to_versioned(of, first):
+    x = of(RefusesLegacyOnly)()
     with bare(dlshim.upgrade(x, readonly="share")) as imported:
         assert imported.values() == x.values()
+    assert x.keywords[0] == first
     with versioned(dlshim.upgrade(x)) as imported:
         assert imported.view.readonly
 
