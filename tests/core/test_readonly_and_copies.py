@@ -26,7 +26,6 @@ from doubles.producers import (
     P2Torch,
     P2TvmFfi,
     P3TableOnly,
-    RefusesLegacyOnly,
     Tensorflow,
     VersionedAlways,
     fresh,
@@ -204,13 +203,6 @@ def test_T8_the_caller_may_vouch():
             assert imported.view.flags == 0
         with bare(upgraded) as imported:
             assert imported.view.element_zero == x.element_zero
-
-
-def test_T8_a_producer_that_refuses_read_only_legacy_is_asked_for_versioned():
-    """N3 beside it: legacy would lose the flag, or be refused by the producer."""
-    x = RefusesLegacyOnly()
-    with bare(dlshim.upgrade(x, readonly="share")) as imported:
-        assert imported.values() == x.values()
 
 
 def test_T8_what_only_legacy_could_say_stays_refused():
