@@ -11,8 +11,9 @@ Those that know nothing of dlshim belong to the kit that library authors install
 ``extension``  extensions that are written with dlshim.h and compiled here.
 ``advice``     refusals that advise what the call was given already.
 ``c_failures`` their calls while Python's own allocations fail, in a child process.
+``forking``    what programs do that fork, or end, in the middle of exchanges.
 
-None of them imports an array library, and none but the last six dlshim, so that they stay an
+None of them imports an array library, and none but the last seven dlshim, so that they stay an
 independent witness.
 """
 

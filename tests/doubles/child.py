@@ -1,4 +1,4 @@
-"""Run a piece of Python in a process of its own."""
+"""Run Python in a process of its own: a file of ``tests/programs``, or a few lines of code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,18 @@ not_sanitized = pytest.mark.skipif(
 )
 
 
-def run(
-    code: str,
+def program(name: str, *arguments: object, **how: Any) -> str:
+    """Run ``tests/programs/NAME.py`` with these arguments, as ``ended`` has it."""
+    return ended([f"{TESTS}/programs/{name}.py", *map(str, arguments)], **how)
+
+
+def run(code: str, **how: Any) -> str:
+    """Run `code`, as ``ended`` has it."""
+    return ended(["-c", textwrap.dedent(code)], **how)
+
+
+def ended(
+    command: list[str],
     *,
     returncode: int = 0,
     options: tuple[str, ...] = (),
@@ -32,7 +43,7 @@ def run(
     timeout: float = HANGS,
     silent: bool = False,
 ) -> str:
-    """Run `code`, insist on how it ends, and return what it printed.
+    """Run Python with this command, insist on how it ends, and return what it printed.
 
     With `silent` it must write nothing to stderr.
     """
@@ -46,7 +57,7 @@ def run(
         environment["ASAN_OPTIONS"] += ":detect_leaks=0"
     try:
         done = subprocess.run(
-            [sys.executable, *options, "-c", textwrap.dedent(code)],
+            [sys.executable, *options, *command],
             capture_output=True,
             text=True,
             timeout=timeout,
