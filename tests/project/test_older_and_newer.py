@@ -6,10 +6,8 @@ grow has grown, and the table has one function more.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 from project.tree import ROOT, absent, compiler, installed_core
 
 import dlshim
+from doubles import child
 
 INCLUDE = Path(dlshim.get_include())
 HEADER = (
@@ -54,125 +53,6 @@ RUNTIME = (
     ("<= DLSHIM_STREAM_WAIT)", "<= DLSHIM_STREAM_LATER)"),
     ("    view->flags = 0;\n", "    view->flags = 0;\n    view->later = 11 + request->later;\n"),
 )  # fmt: skip
-#: What lies behind each struct must neither be read nor written.
-EXTENSION = """
-#include <dlshim.h>
-#include <stdlib.h>
-typedef struct { dlshim_request want; unsigned char after[512]; } asked;
-typedef struct { dlshim_view view; unsigned char after[64]; } given;
-
-static int
-is_whole(const unsigned char *after, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (after[i] != 0xff) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-/* first(x, later, kind): element zero, borrowed and imported; what the view says later. */
-static PyObject *
-first(PyObject *self, PyObject *args)
-{
-    static const dlshim_dtype float64 = {2, 64, 1};
-    static const dlshim_request init = DLSHIM_REQUEST_INIT;
-    struct DLManagedTensorVersioned *tensor;
-    PyObject *x;
-    long long later;
-    int kind;
-    asked a;
-    given g;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OLi", &x, &later, &kind)) {
-        return NULL;
-    }
-    memset(&a, 0xff, sizeof a);
-    memset(&g, 0xff, sizeof g);
-    a.want = init;
-    a.want.dtypes = &float64;
-    a.want.dtype_count = 1;
-    a.want.stream.kind = kind;
-#ifdef DLSHIM_0_1_9_
-    a.want.later = later;
-    g.view.later = 0;
-#endif
-    if (dlshim_borrow(x, &a.want, &g.view) < 0) {
-        return NULL;
-    }
-    double lent = *(double *)((char *)g.view.array.data + g.view.array.byte_offset);
-    dlshim_borrow_end(&g.view);
-    if (dlshim_import(x, &a.want, &tensor) < 0) {
-        return NULL;
-    }
-    dlshim_array array = dlshim_look(tensor, NULL);
-    double taken = *(double *)((char *)array.data + array.byte_offset);
-    dlshim_release(tensor);
-    if (!is_whole(g.after, sizeof g.after) || !is_whole(a.after, sizeof a.after)) {
-        return PyErr_Format(PyExc_SystemError, "written behind a struct");
-    }
-#ifdef DLSHIM_0_1_9_
-    later = g.view.later;
-#endif
-    return Py_BuildValue("ddL", lent, taken, later);
-}
-
-static PyObject *
-made(PyObject *self, PyObject *args)
-{
-    double *data = calloc(3, sizeof *data);
-    int64_t n = 3;
-    dlshim_array array = {data, 1, 0, 1, {2, 64, 1}, &n, NULL, 0};
-    dlshim_stream ready = {DLSHIM_STREAM_READY, 0};
-    (void)self;
-    (void)args;
-    return dlshim_export_array(&array, 0, data, free, &ready);
-}
-
-#ifdef DLSHIM_0_1_9_
-static PyObject *
-answer(PyObject *self, PyObject *args)
-{
-    int said = dlshim_answer(2);
-    (void)self;
-    (void)args;
-    return said < 0 ? NULL : PyLong_FromLong(said);
-}
-#endif
-
-static PyMethodDef methods[] = {
-    {"first", first, METH_VARARGS, NULL},
-    {"made", made, METH_NOARGS, NULL},
-#ifdef DLSHIM_0_1_9_
-    {"answer", answer, METH_NOARGS, NULL},
-#endif
-    {NULL, NULL, 0, NULL},
-};
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "extension", NULL, -1, methods, NULL, NULL, NULL, NULL};
-PyMODINIT_FUNC
-PyInit_extension(void)
-{
-    return dlshim_load() != NULL ? PyModule_Create(&definition) : NULL;
-}
-"""
-PROGRAM = """
-import array, sys
-sys.path[:0] = {path!r}
-import dlshim, extension
-x = array.array("d", [3.0])
-def told(call, *args):
-    try:
-        return call(*args)
-    except Exception as error:
-        return f"{{type(error).__name__}}: {{error}}"
-for _ in range(3):  # what is learned of a type in between
-    same = told(extension.first, x, 0, 0), told(extension.first, dlshim.upgrade(x), 0, 0)
-print(*same, memoryview(extension.made()).tolist(), sep="\\n")
-print(told(extension.first, x, 5, 0), told(extension.first, x, 0, 4), sep="\\n")
-print(told(extension.answer) if hasattr(extension, "answer") else "none")
-"""
 
 
 def changed(text: str, changes: Sequence[tuple[str, str]]) -> str:
@@ -223,14 +103,10 @@ def newer_dlshim(newer: Path) -> Path:
 
 def result(folder: Path, include: Path, *path: Path) -> list[str]:
     """What the program prints with an extension of that header, beside the dlshim of that path."""
-    (folder / "extension.c").write_text(EXTENSION)
-    compiled(f"-I{include}", str(folder / "extension.c"), "-o", str(folder / "extension.so"))
-    program = PROGRAM.format(path=[*map(str, path), str(folder)])
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done
-    return done.stdout.splitlines()
+    source = ROOT / "tests" / "programs" / "extension.c"
+    compiled(f"-I{include}", str(source), "-o", str(folder / "extension.so"))
+    paths = (*map(str, path), str(folder))
+    return child.program("extension_of_other_release", paths=paths, silent=True).splitlines()
 
 
 VALUES = "[0.0, 0.0, 0.0]"
