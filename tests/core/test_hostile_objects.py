@@ -136,98 +136,14 @@ AFTER_THE_MODULE = {
 @pytest.mark.parametrize("what", AFTER_THE_MODULE.values(), ids=AFTER_THE_MODULE)
 def test_what_is_called_after_the_collector_emptied_the_module(what, end):
     """A deleter written in Python that runs while the collector takes the module apart."""
-    said = child.run(f"""
-    import ctypes as C, gc, sys
-    import dlshim
-    from doubles import capsules, ctable
-    gc.disable()
-
-    class Holder: pass
-    class Strange:
-        def __dlpack__(self, tensor=dlshim.from_dlpack(bytearray(8)), **keywords):
-            return tensor.__dlpack__(**keywords)
-
-    def prepare(holder):
-        tensor = dlshim.from_dlpack(bytearray(8))
-        producer, strange = dlshim.upgrade(bytearray(3)), dlshim.upgrade(Strange())
-        for p in (producer, strange):
-            p.__dlpack__(max_version=(1, 0))
-        table = ctable.Table(dlshim.Producer)
-        del table.capsule
-        memory = (C.c_char * 256)()
-        # (The collector may take the functions' argument types first.)
-        out = C.c_void_p(C.addressof(memory))
-        assert table._owned(tensor, out) == 0
-        managed = C.c_void_p.from_buffer_copy(memory)
-        dims = (C.c_int64 * 2)(2, 3)
-        wanted = capsules.DLTensor(
-            device_type=1, ndim=2, code=2, bits=32, lanes=1, shape=C.addressof(dims))
-        prototype = C.c_void_p(C.addressof(wanted))
-        copying = dlshim.upgrade(tensor, copy=True)
-        def call(function, *args, **keywords):
-            return lambda: function(*args, **keywords)
-        tensor.__dlpack__()
-        called = {what}
-        def deleter(_, called=called, print=print, type=type, Error=Exception):
-            try:
-                print(called())
-            except Error as e:
-                print(type(e).__name__, e)
-            print("called", flush=True)
-        callback = C.CFUNCTYPE(None, C.c_void_p)(deleter)
-        one = (C.c_int64 * 1)(1)
-        struct = capsules.ManagedTensor()
-        struct.dl_tensor = capsules.DLTensor(
-            C.addressof(one), 1, 0, 1, 0, 64, 1, C.addressof(one), C.addressof(one), 0)
-        struct.deleter = C.cast(callback, C.c_void_p)
-        new = C.PYFUNCTYPE(C.py_object, C.c_void_p, C.c_char_p, C.c_void_p)(
-            ("PyCapsule_New", C.pythonapi))
-        holder.tensor = dlshim.from_dlpack(new(C.addressof(struct), b"dltensor", None))
-        holder.keep = callback, one, struct, memory, dims, wanted
-        holder.me = holder
-
-    holder = Holder()
-    holder.tensor = None
-    prepare(holder)
-    if {end!r} == "collect":
-        for name in [n for n in sys.modules if n.split(".")[0] in ("dlshim", "doubles")]:
-            del sys.modules[name]
-        del holder, prepare, Strange, Holder, dlshim, capsules, ctable
-        gc.collect()
-    """)
+    said = child.program("after_the_module", what, end)
     assert "called" in said
 
 
 @types_end
 def test_what_a_module_needed_goes_when_nobody_can_look_at_it():
     """A Tensor outlives its module, and works; what it needs goes with it, at the next import."""
-    child.run("""
-    import gc, sys, weakref
-    def dropped(keep):
-        import dlshim
-        kept = [dlshim.from_dlpack(bytearray(3)), dlshim.upgrade(bytearray(3))] if keep else []
-        kept = [x.__dlpack__ for x in kept]
-        dead = [weakref.ref(t) for t in (dlshim.Tensor, dlshim.Producer)]
-        dead.append(weakref.ref(sys.modules["dlshim._core"]))
-        for name in [n for n in sys.modules if n.startswith("dlshim")]:
-            del sys.modules[name]
-        return kept, dead
-    def alive(dead):
-        return [ref() is not None for ref in dead]
-    for _ in range(3):
-        kept, dead = dropped(True)
-        gc.collect()
-        methods = [method(max_version=(1, 0), copy=True) for method in kept]
-        _, others = dropped(False)
-        assert [method() for method in kept]
-        gc.collect()
-        del kept, methods
-        dropped(False)
-        gc.collect()
-        import dlshim
-        gc.collect()
-        assert alive(dead) == alive(others) == [False] * 3, (alive(dead), alive(others))
-    """)
+    child.program("after_modules")
 
 
 CHAINS = {
@@ -243,52 +159,12 @@ CHAINS = {
 @pytest.mark.parametrize("step", CHAINS.values(), ids=CHAINS)
 def test_exports_of_exports_do_not_become_a_chain(step):
     """A loop that passes its buffer round: dropping the last one once overflowed the stack."""
-    child.run(f"""
-    import ctypes as C, dlshim
-    from dlshim import _core
-    from doubles import ctable
-    table = ctable.Table(dlshim.Tensor)
-    out = C.c_void_p()
-    def owned(t):
-        assert table._owned(t, C.addressof(out)) == 0
-        return out.value
-    memory = bytearray(8)
-    t = dlshim.from_dlpack(memory)
-    t.__dlpack__()
-    for n in range(50_000):
-        t = {step}
-    assert _core._counters()["live"] <= 2, _core._counters()
-    t = None
-    memory.append(1)
-    """)
+    child.program("chain_of_exports", step)
 
 
 def test_types_that_come_and_go_at_the_recursion_limit_leave_no_plan():
     """Up to 3.11 a weak reference's callback fails there, and addresses are used again."""
-    child.run("""
-    import dlshim, sys
-    def deep(n, action):
-        try:
-            return deep(n + 1, action)
-        except RecursionError:
-            action()
-            raise
-    accepted = 0
-    for i in range(300):
-        box = [type("Buffered", (bytearray,), {})]
-        dlshim.upgrade(box[0]())
-        try:
-            deep(0, box.clear)
-        except RecursionError:
-            pass
-        nothing = type("Nothing", (), {})()
-        try:
-            dlshim.upgrade(nothing)
-            accepted += 1
-        except dlshim.UnsupportedObjectError:
-            pass
-    assert accepted == 0, accepted
-    """)
+    child.program("types_at_the_recursion_limit")
 
 
 def test_byte_offsets_that_leave_the_address_space():
@@ -491,43 +367,6 @@ def test_what_a_source_raises_is_not_met_by_what_is_read_after_it(words) -> None
     caps.take(wrapped.__dlpack__(**words)).release()
 
 
-LEAVING = """
-import ctypes, gc
-import dlshim
-
-class Other:
-    pass
-
-def leave(x):
-    x.__class__ = Other
-    gc.collect()
-    x.kept = [b"\\xff" * 1000 + bytes(n) for n in range(200)]
-
-tensor = dlshim.from_dlpack((ctypes.c_float * 6)())
-
-def attribute(name, offered):
-    if name == offered:
-        return lambda **asked: tensor.__dlpack__(**asked)
-    raise AttributeError(name)
-
-def found(self, name):
-    if type(self) is not Other:
-        leave(self)
-    return attribute(name, OFFERED)
-
-calls = dlshim.upgrade, dlshim.from_dlpack, dlshim.to_capsule, dlshim.inspect
-for OFFERED in ("__dlpack__", "nothing"):
-    for call in calls:
-        for _ in range(20):
-            x = type("Leaves", (), {"__getattr__": found})()
-            try:
-                call(x)
-            except (dlshim.UnsupportedObjectError, BufferError):
-                pass
-print("end")
-"""
-
-
 def test_an_object_that_leaves_its_class_while_it_is_looked_at():
     """The class ends with its last object, and its address was still used."""
-    assert child.run(LEAVING).strip() == "end"
+    assert child.program("object_leaves_its_class").strip() == "end"

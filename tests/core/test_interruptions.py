@@ -95,78 +95,17 @@ def test_T9_a_keyboard_interrupt_inside_a_deleter_is_reported(cls, ask, monkeypa
     assert x.last.deleted == 1 and reports == [KeyboardInterrupt]
 
 
-TIMED = """
-    import array, itertools, signal
-    import dlshim
-    from dlshim import _core
-    from doubles.asking import live
-    from doubles.delegating import CALLS, SIX, Source
-
-    class Stop(BaseException): pass
-
-    told, armed, nested = itertools.count(), [], Source()
-    def handler(number, frame):
-        # Exchanges in the middle of whatever was going on, and every other time gives it up.
-        assert CALLS["versioned"](nested) == SIX
-        if next(told) % 2 and armed:
-            armed.clear()
-            raise Stop
-
-    def everything():
-        for call in CALLS.values():
-            assert call(Source()) == SIX
-
-    def work():
-        try:  # No loop: CPython 3.12 leaves its jump backwards out of the block.
-            armed.append(True)
-            everything()
-            armed.clear()
-        except Stop:
-            return 1
-        return 0
-
-    signal.signal({signal}, handler)
-    stopped, turn, before = 0, 0, live()
-    {start}
-    while stopped < {least}:
-        stopped += work()
-        turn += 1
-    {stop}
-    signal.signal({signal}, signal.SIG_IGN)
-    assert live() == before, (live(), before)
-    print(stopped, turn)
-"""
-SENDERS = {
-    "timer": (
-        "signal.SIGALRM",
-        "signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0003)",
-        "signal.setitimer(signal.ITIMER_REAL, 0)",
-        50,
-    ),
-    "thread": (
-        "signal.SIGUSR1",
-        "import os, threading; on = [1]\n"
-        "    def send():\n"
-        "        while on: os.kill(os.getpid(), signal.SIGUSR1)\n"
-        "    sender = threading.Thread(target=send); sender.start()",
-        "on.clear(); sender.join()",
-        10,
-    ),
-}
-
-
 @pytest.mark.once
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer signals on this system")
-@pytest.mark.parametrize("sender", SENDERS)
-def test_T9_signals_that_arrive_anywhere(sender):
+@pytest.mark.parametrize(("sender", "least"), [("timer", 50), ("thread", 10)])
+def test_T9_signals_that_arrive_anywhere(sender, least):
     """Also in the first exchange, which imports nothing.
 
     CPython's lock of a module is plain up to 3.11: a handler that imports what is being imported
     there waits for itself without end, with dlshim and without.
     """
-    number, start, stop, least = SENDERS[sender]
-    code = TIMED.format(signal=number, start=start, stop=stop, least=least)
-    stopped, turns = map(int, child.run(code, silent=True).split())
+    out = child.program("signals", sender, least, silent=True)
+    stopped, turns = map(int, out.split())
     assert turns >= stopped == least
 
 
@@ -365,92 +304,30 @@ def test_T9_a_weak_references_callback_exchanges_as_the_source_dies(copied):
     assert died == [SIX] * 3
 
 
-CYCLE = """
-    import gc
-    import dlshim
-    for wrap in (dlshim.from_dlpack, dlshim.upgrade, dlshim.to_capsule):
-        for part in (slice(None), slice(None, None, 2)):
-            view = memoryview(bytearray(range(12)))[part]
-            cycle = [wrap(view), view, memoryview(dlshim.from_dlpack(view))]
-            cycle.append(cycle)
-            del view, cycle
-            gc.collect()
-    print("end")
-"""
-
-
 @pytest.mark.once
 def test_T9_a_cycle_with_a_memoryview_whose_buffer_is_held():
     """CPython 3.10 to 3.12 clear the memoryview first, and crash where the buffer is released."""
-    assert child.run(CYCLE, silent=True).strip() == "end"
+    assert child.program("cycle_of_a_memoryview", silent=True).strip() == "end"
 
 
 # --- the recursion limit --------------------------------------------------------------
-
-DEEP = """
-    import sys
-    import dlshim
-    from doubles.asking import live
-    from doubles.delegating import CALLS, SIX, Source
-
-    def down(depth, call, x):
-        return call(x) if depth == 0 else down(depth - 1, call, x)
-
-    def endless(where):
-        endless(where)
-
-    before, came, refused = live(), 0, 0
-    for call in CALLS.values():
-        for depth in range(sys.getrecursionlimit() - 60, sys.getrecursionlimit() + 1):
-            try:
-                assert down(depth, call, Source()) == SIX
-                came += 1
-            except RecursionError:
-                refused += 1
-            assert live() == before, depth
-        x = Source(endless)
-        try:
-            call(x)
-        except RecursionError:
-            pass
-        else:
-            raise SystemExit("no RecursionError")
-        assert live() == before
-        x.during = lambda where: None
-        assert call(x) == SIX
-    print(came, refused)
-"""
 
 
 @pytest.mark.once
 def test_T9_the_recursion_limit_inside_a_producer():
     """At every depth near the limit: the right values, or the RecursionError itself."""
-    came, refused = map(int, child.run(DEEP, silent=True).split())
+    came, refused = map(int, child.program("recursion_limit", silent=True).split())
     assert came > 7 and refused > 7
 
 
 # --- warnings -------------------------------------------------------------------------
-
-EVERYTHING = """
-    import doubles.scenarios as scenarios
-    for scenario in scenarios.ALL.values():
-        scenario()
-        scenario()
-    import dlshim, dlshim.__main__
-    for name in dir(dlshim):
-        getattr(dlshim, name)
-    str(dlshim.inspect(bytearray(3), export=True))
-    import gc
-    gc.collect()
-    print("done")
-"""
 
 
 @pytest.mark.once
 def test_no_warning_over_the_whole_api():
     """As errors, with the development mode and the checks of bytes against str."""
     options = ("-W", "error", "-X", "dev", "-bb")
-    assert child.run(EVERYTHING, options=options, silent=True).strip() == "done"
+    assert child.program("whole_api", options=options, silent=True).strip() == "done"
     run = "import runpy, sys; sys.argv[1:] = ['streams']; runpy.run_module('dlshim', None, {})"
     out = child.run(run.format("'__main__'"), options=options, silent=True)
     assert "stream" in out

@@ -187,44 +187,12 @@ def test_T10_everything_else_may_go_first(source, ask):
 
 # --- NumPy < 1.24: deleters that want the GIL -----------------------------------------
 
-OLD_NUMPY = """
-    import sys, types
-    numpy = types.ModuleType("numpy")
-    numpy.__version__ = {version!r}
-    sys.modules["numpy"] = numpy
-    import ctypes
-    import dlshim
-    from dlshim import _core
-    from doubles import capsules as caps
-    from doubles.producers import P1
-
-    # PyErr_Clear follows the thread's state: without the GIL, on a thread of C, it crashes.
-    WANTS_GIL = ctypes.cast(ctypes.pythonapi.PyErr_Clear, ctypes.c_void_p).value
-
-    class Old(P1):
-        def _export(self, version, **fields):
-            made = super()._export(version, **fields)
-            made.struct.deleter = WANTS_GIL
-            return made
-
-    for asked in (None, (1, 0)):
-        before = _core._counters()["handed_on"]
-        imported = caps.take(dlshim.upgrade(Old()).__dlpack__(max_version=asked))
-        print(_core._counters()["handed_on"] - before)
-        imported.release("c-thread")
-    tensor = dlshim.from_dlpack(Old())
-    imported = caps.take(tensor.__dlpack__())
-    del tensor
-    imported.release("c-thread")
-    print("end")
-"""
-
 
 @C_THREADS
 @pytest.mark.once
 @pytest.mark.parametrize("version", ["1.22.4", "1.23.5", "1.9.0"])
 def test_T10_beside_an_old_numpy_every_legacy_deleter_gets_the_gil(version):
-    out = child.run(OLD_NUMPY.format(version=version))
+    out = child.program("beside_an_old_numpy", version)
     assert out.split() == ["0", "0", "end"]
 
 
@@ -234,9 +202,8 @@ def test_T10_beside_an_old_numpy_every_legacy_deleter_gets_the_gil(version):
 @pytest.mark.parametrize("version", ["1.24.0", "2.0.0", "2.10.1", "10.0"])
 def test_T10_beside_a_newer_numpy_they_do_not(version):
     """The control: the same deleter crashes, so the test above proves something."""
-    code = OLD_NUMPY.format(version=version)
     with pytest.raises(AssertionError, match="ended with -"):
-        child.run(code)
+        child.program("beside_an_old_numpy", version)
 
 
 # --- the end of the interpreter -------------------------------------------------------
@@ -395,21 +362,7 @@ def late():
     dlshim.from_dlpack(bytearray(3))
 atexit.register(late)
 """)
-    child.run("""
-import sys, gc
-import dlshim
-tensor = dlshim.from_dlpack(bytearray(3))
-for name in [name for name in sys.modules if name.startswith("dlshim")]:
-    del sys.modules[name]
-gc.collect()
-import dlshim as again
-assert again is not dlshim
-imported = again.from_dlpack(dlshim.upgrade(tensor))
-assert imported.nbytes == 3
-del tensor, imported, dlshim
-gc.collect()
-again.from_dlpack(b"x")
-""")
+    child.program("imported_again")
 
 
 # --- a forked child -------------------------------------------------------------------
@@ -419,53 +372,14 @@ again.from_dlpack(b"x")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("source", KEEP.values(), ids=KEEP.keys())
 def test_T10_a_forked_child_may_free_and_export(source):
-    child.run(
-        HEAD
-        + f"""
-import os
-kept = {source}
-imported = caps.take(dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0)))
-pid = os.fork()
-if pid == 0:
-    imported.release("released")
-    x = P2()
-    again = caps.take(dlshim.upgrade(x).__dlpack__())
-    assert again.values() == x.values()
-    again.release("c-thread")
-    del kept
-    os._exit(7)
-_, status = os.waitpid(pid, 0)
-assert os.waitstatus_to_exitcode(status) == 7, status
-imported.release()
-""")  # fmt: skip
+    child.program("fork_with_exports", source)
 
 
 @pytest.mark.once
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_T10_a_fork_while_another_thread_holds_the_locks():
     """That thread is not in the child, so nobody would give them back there."""
-    child.run(
-        HEAD
-        + """
-import os, signal, threading
-from dlshim import _core
-def hold():
-    _core._hook("hold_locks", 300)
-sys.setswitchinterval(100)  # main goes on only when `hold` has them and lets the GIL go
-for turn in range(2):
-    thread = threading.Thread(target=hold)
-    thread.start()
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(400)
-        _core._hook("hold_locks", 0)
-        dlshim.from_dlpack(b"x")
-        os._exit(7)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 7, status
-    thread.join()
-    _core._hook("hold_locks", 0)  # the parent goes on
-""")  # fmt: skip
+    child.program("fork_beside_held_locks")
 
 
 @pytest.mark.once
@@ -517,72 +431,12 @@ dlshim.from_dlpack(b"x")
 """)  # fmt: skip
 
 
-ISOLATED = """
-import gc
-import _interpreters as interpreters
-import dlshim
-config = interpreters.new_config("isolated", gil="shared")
-EACH = "(dlshim.upgrade(b'abc'), dlshim.from_dlpack(b'abc'))"
-CODE = f"made = [{EACH} for _ in range(20)]; made = None"
-
-def outside():
-    exec(CODE, globals())
-
-def inside():
-    inner = interpreters.create(config)
-    failure = interpreters.run_string(inner, "import dlshim\\n" + f"{CODE}\\n" * 20)
-    assert failure is None, failure.formatted
-    interpreters.destroy(inner)
-    gc.collect()
-"""
-
-
 @pytest.mark.once
-@pytest.mark.parametrize("first", ["outside()", "pass"])
+@pytest.mark.parametrize("first", ["outside", "inside"])
 def test_dead_objects_stay_with_the_interpreter_that_allocated_them(first):
     """One with an allocator of its own cannot free what another's has made."""
     pytest.importorskip("_interpreters", reason="isolated interpreters come with CPython 3.13")
-    child.run(ISOLATED + first + "\ninside()\noutside()\ninside()\noutside()\n")
-
-
-FROM_ELSEWHERE = """
-import gc
-import _interpreters as interpreters
-import dlshim
-from doubles import capsules
-
-died = []
-class Memory(bytearray):
-    def __del__(self): died.append(interpreters.get_current()[0])
-class Source:
-    def __init__(self):
-        self.memory, self.words = Memory(64), dict.fromkeys(map(str, range(50)))
-    def __dlpack__(self, *, max_version=None):
-        return dlshim.from_dlpack(self.memory).__dlpack__(max_version=max_version)
-
-def export(source):
-    capsule = source.__dlpack__()
-    capsules.rename(capsule)
-    return capsules.look(capsule).address
-
-DELETER = capsules.ManagedTensor.deleter.offset
-CODE = '''
-import ctypes as C
-for address in {}:
-    deleter = C.c_void_p.from_address(address + {}).value
-    C.PYFUNCTYPE(None, C.c_void_p)(deleter)(address)
-'''
-
-def run(make, gil):
-    addresses = [export(make()) for _ in range(100)]
-    gc.collect()
-    inner = interpreters.create(interpreters.new_config("isolated", gil=gil))
-    failure = interpreters.run_string(inner, CODE.format(addresses, DELETER))
-    assert failure is None, failure.formatted
-    interpreters.destroy(inner)
-    gc.collect()
-    assert died == [0] * 100, died
-"""
+    child.program("objects_of_isolated_interpreters", first)
 
 
 @pytest.mark.once
@@ -595,35 +449,7 @@ def run(make, gil):
 def test_T10_a_deleter_on_a_thread_of_an_interpreter_without_dlshim(made, gil):
     """The main interpreter's objects die there: the other one has an allocator of its own."""
     pytest.importorskip("_interpreters", reason="ctypes loads in isolated ones from 3.13 on")
-    child.run(f"{FROM_ELSEWHERE}\nrun(lambda: dlshim.{made}, {gil!r})")
-
-
-COLUMN = """
-import ctypes
-from doubles import columns
-
-@columns.RELEASE
-def release(address):
-    died.append(interpreters.get_current()[0])
-    columns.ArrowArray.from_address(address).release = None
-
-def answer():
-    count = columns.Count()
-    memory = columns.array(count, 2, columns.numbers(1, 2))
-    memory.release = ctypes.cast(release, ctypes.c_void_p).value
-    return (columns.capsule(columns.schema(count, "l"), "arrow_schema", count),
-            columns.capsule(memory, "arrow_array", count))
-
-column = columns.method("__arrow_c_array__", answer)
-kept = dlshim.from_dlpack(column)  # its type is learned
-
-def export(source):
-    capsule = source.__dlpack__(max_version=(1, 0))
-    capsules.rename(capsule)
-    return capsules.look(capsule).address
-
-DELETER = capsules.ManagedTensorVersioned.deleter.offset
-"""
+    child.program("deleters_elsewhere", made, gil)
 
 
 @pytest.mark.once
@@ -632,7 +458,7 @@ def test_T10_the_array_of_a_column_outlives_the_block_that_it_lies_in(gil, monke
     """The deleter frees the block at once, and the main interpreter releases the array later."""
     pytest.importorskip("_interpreters", reason="ctypes loads in isolated ones from 3.13 on")
     monkeypatch.setenv("MALLOC_PERTURB_", "165")  # glibc: what was freed is overwritten
-    child.run(f"{FROM_ELSEWHERE}\n{COLUMN}\nrun(lambda: dlshim.upgrade(column), {gil!r})")
+    child.program("deleters_elsewhere", "upgrade(column)", gil)
 
 
 # --- the doubles that break naive wrappers, by name -----------------------------------

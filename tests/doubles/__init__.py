@@ -4,8 +4,8 @@ Those that know nothing of dlshim belong to the kit that library authors install
 (``kit/dlshim_testing/doubles``); its modules are found under this package's name too.
 
 ``older``      objects that speak only an older protocol.
-``scenarios``  whole exchanges that several tests repeat under different strain.
 ``addresses``  exports as plain addresses, which another interpreter can give back.
+``scenarios``  whole exchanges that several tests repeat under different strain.
 ``steps``      every protocol in every kind of export and with every option, one call each.
 ``delegating`` a producer that nothing but dlshim can make leak.
 ``faults``     the same while Python's own allocations fail, in a child process.
