@@ -375,136 +375,25 @@ def test_H5_what_cannot_be_read_is_not_taken(own, fields):
     caps.call_deleter(made.address, caps.VERSIONED, held=True)
 
 
-GONE = """
-import gc, weakref, threading
-import numpy as np, dlshim
-from doubles import capsules as caps
-from doubles.ctable import Table
-from doubles.producers import P2
-
-def cls():
-    class Own(P2):
-        @classmethod
-        def from_dlpack(cls, tensor):
-            return [cls, np.from_dlpack(tensor)]
-    return Own
-
-def result(table):
-    made = caps.Made(shape=(2, 3), dtype="float32", version=(1, 3))
-    made.handed_out = True
-    return table.to_object(made.address)
-
-Own = cls()
-table = Table(type(dlshim.upgrade(Own())))
-assert result(table)[0] is Own
-gone = weakref.ref(Own)
-del Own
-gc.collect()
-assert gone() is None
-results = []
-thread = threading.Thread(target=lambda: results.append(result(table)))
-thread.start(); thread.join()
-assert type(results[0]) is dlshim.Tensor and type(result(table)) is dlshim.Tensor
-other = Table(type(dlshim.upgrade(cls()())))
-assert other.address != table.address
-print("end")
-"""
-
-
 @pytest.mark.once
 def test_H4_an_importer_keeps_no_class_alive():
     """Results then stay Tensors, also on another thread, and the slot is not given again."""
-    assert child.run(GONE).strip() == "end"
-
-
-FULL = """
-import gc
-import numpy as np, dlshim
-from doubles import capsules as caps
-from doubles.ctable import Table
-from doubles.producers import P2
-from dlshim import _core
-
-for _ in range(300):
-    assert type(dlshim.upgrade(type("Plain", (P2,), {})())) is dlshim.Producer
-
-def own():
-    return type("Own", (P2,), {"from_dlpack": classmethod(lambda cls, tensor: (cls, tensor))})
-
-kept = [own() for _ in range(SLOTS + 5)]
-homes = [type(dlshim.upgrade(cls())) for cls in kept]
-assert dlshim.Producer not in homes[:SLOTS] and len(set(homes[:SLOTS])) == SLOTS
-assert homes[SLOTS:] == [dlshim.Producer] * 5
-assert type(dlshim.upgrade(np.zeros(3))) is dlshim.Producer
-
-def result(table):
-    made = caps.Made(shape=(2, 3), dtype="float32", version=(1, 3))
-    made.handed_out = True
-    return table.to_object(made.address)
-
-for cls, home in zip(kept, homes):
-    made = result(Table(home))
-    assert type(made) is dlshim.Tensor if home is dlshim.Producer else made[0] is cls
-print("end")
-"""
+    assert child.program("importer_keeps_no_class").strip() == "end"
 
 
 @pytest.mark.once
 def test_H4_when_all_slots_are_used_further_homes_are_dlshims():
     """A class without an importer needs none."""
-    assert child.run(FULL.replace("SLOTS", "64")).strip() == "end"
+    assert child.program("more_homes_than_slots").strip() == "end"
 
 
 @pytest.mark.once
 def test_many_libraries_with_tables_of_their_own():
     """Each has a home, also where more streams are told than functions stand in the code."""
-    code = """
-import ctypes as C, gc
-import dlshim
-from doubles import capsules as caps
-from doubles.ctable import Table
-from doubles.producers import P2, TableMixin, c_table, table_capsule
-kept, homes = [], []
-for n in range(70):
-    def stream(kind, number, out, n=n):
-        C.c_void_p.from_address(out).value = n + 1
-        return 0
-    function = C.PYFUNCTYPE(C.c_int, C.c_int32, C.c_int32, C.c_void_p)(stream)
-    kept.append(function)
-    own = c_table(current_work_stream=C.cast(function, C.c_void_p).value)
-    cls = type("Own", (TableMixin, P2), {"__dlpack_c_exchange_api__": table_capsule(own)})
-    homes.append(type(dlshim.upgrade(cls((3,), "float32", device=(12, 0)))))
-assert len(set(homes)) == 70
-answers = [Table(home).stream((12, 0)) for home in homes]
-assert answers[:64] == list(range(1, 65)) and answers[64:] == [None] * 6, answers
-print("end")
-"""
-    assert child.run(code).strip() == "end"
+    assert child.program("many_tables").strip() == "end"
 
 
 # --- interpreters ---------------------------------------------------------------------------------
-
-INNER = """
-import sys; sys.path[:] = {path}
-import dlshim, array
-from doubles import capsules as caps
-from doubles.ctable import Table
-kept = []
-def result(table):
-    # Without a deleter: ctypes cannot be called back in a subinterpreter.
-    kept.append(caps.Made(shape=(2, 3), dtype="float32", version=(1, 3), deleter=False))
-    return table.to_object(kept[-1].address)
-class Own:
-    def __init__(self):
-        self.inner = array.array("f", [1, 2, 3])
-    def __dlpack__(self, **keywords):
-        return dlshim.upgrade(self.inner).__dlpack__(**keywords)
-    def __dlpack_device__(self):
-        return (1, 0)
-    @classmethod
-    def from_dlpack(cls, tensor):
-        return cls, tensor
-"""
 
 
 @pytest.mark.once
@@ -513,87 +402,13 @@ def test_H4_interpreters_have_slots_of_their_own():
     testcapi = pytest.importorskip("_testcapi", reason="this Python has no _testcapi")
     if not hasattr(testcapi, "run_in_subinterp"):
         pytest.skip("this _testcapi has no run_in_subinterp")
-    code = f"""
-import sys, _testcapi
-INNER = {INNER!r}.format(path=sys.path)
-exec(INNER)
-class Second(Own):
-    @classmethod
-    def from_dlpack(cls, tensor):
-        return "second", tensor
-tables = [Table(type(dlshim.upgrade(cls()))) for cls in (Own, Second)]
-assert [result(t)[0] for t in tables] == [Own, "second"]
-TAIL = f'''
-class Type:
-    pass
-from doubles.producers import ExchangeTable
-def table(address):
-    return type("T", (), {{{{"__dlpack_c_exchange_api__":
-        caps.new_capsule(address, "dlpack_exchange_api")}}}})
-first, second = [Table(table(a)) for a in {{[t.address for t in tables]}}]
-assert type(result(first)) is dlshim.Tensor and type(result(second)) is dlshim.Tensor
-own = Table(type(dlshim.upgrade(Own())))
-assert result(own)[0] is Own
-assert type(result(second)) is dlshim.Tensor
-print("inner", flush=True)
-'''
-for _ in range(3):
-    assert _testcapi.run_in_subinterp(INNER + TAIL) == 0
-    assert [result(t)[0] for t in tables] == [Own, "second"]
-print("end")
-"""
-    assert child.run(code).split() == ["inner"] * 3 + ["end"]
+    assert child.program("homes_of_interpreters").split() == ["inner"] * 3 + ["end"]
 
 
 @pytest.mark.once
 def test_an_import_anew_uses_the_same_slots():
     """Also of the libraries whose importers are dlshim's own functions."""
-    code = """
-import sys, gc, types
-import numpy as np
-from doubles import capsules as caps
-from doubles.ctable import Table
-
-class Inner:
-    def __dlpack__(self, **keywords):
-        return np.zeros(3).__dlpack__(**keywords)
-    def __dlpack_device__(self):
-        return (1, 0)
-
-def library(name, **contents):
-    sys.modules[name] = types.SimpleNamespace(**contents)
-    return type("Array", (Inner,), {"__module__": name})()
-
-sources = [
-    np.zeros(3),
-    library("jax", numpy=types.SimpleNamespace(from_dlpack=lambda x: ("jax", np.from_dlpack(x)))),
-    library("paddle", from_dlpack=lambda x: ("paddle", np.from_dlpack(x))),
-]
-addresses, kept = set(), []
-
-def result(table):
-    made = caps.Made(shape=(2, 3), dtype="float32", version=(1, 3))
-    made.handed_out = True
-    kept.append(made)
-    return table.to_object(made.address)
-
-for _ in range(80):
-    import dlshim
-    producers = [dlshim.upgrade(source) for source in sources]
-    assert len({type(each) for each in producers}) == 3
-    for each in producers:
-        addresses.add(type(each).__c_dlpack_exchange_api__)
-        assert isinstance(each, dlshim.Producer) and type(each) is not dlshim.Producer
-    results = [result(Table(type(each))) for each in producers]
-    assert type(results[0]) is np.ndarray and [r[0] for r in results[1:]] == ["jax", "paddle"]
-    del producers, each, results, dlshim
-    for name in [n for n in sys.modules if n.split(".")[0] == "dlshim"]:
-        del sys.modules[name]
-    gc.collect()
-assert len(addresses) == 3, addresses
-print("end")
-"""
-    assert child.run(code).strip() == "end"
+    assert child.program("homes_imported_anew").strip() == "end"
 
 
 # --- memory --------------------------------------------------------------------------------

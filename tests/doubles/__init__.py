@@ -12,9 +12,10 @@ Those that know nothing of dlshim belong to the kit that library authors install
 ``extension``  extensions that are written with dlshim.h and compiled here.
 ``advice``     refusals that advise what the call was given already.
 ``c_failures`` their calls while Python's own allocations fail, in a child process.
+``homes``      a class with an importer, and results that come home to it.
 ``forking``    what programs do that fork, or end, in the middle of exchanges.
 
-None of them imports an array library, and none but the last seven dlshim, so that they stay an
+None of them imports an array library, and none but the last eight dlshim, so that they stay an
 independent witness.
 """
 
