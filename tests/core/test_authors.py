@@ -198,40 +198,7 @@ def test_questions_of_other_threads_and_objects_take_none_away():
 
 
 def test_more_threads_ask_than_there_is_room_for():
-    out = child.run(
-        """
-        import threading
-        import dlshim
-        from doubles.producers import P2
-
-        Mine = dlshim.producer(type("Mine", (P2,), {}))
-        x = Mine((4,), "float32", strides=(-1,), start=3)
-        ended = threading.Event()
-        asked = threading.Semaphore(0)
-
-        def ask():
-            Mine().__dlpack_device__()
-            asked.release()
-            ended.wait()
-
-        x.__dlpack__(max_version=(1, 0))
-        threads = [threading.Thread(target=ask) for _ in range(100)]
-        for thread in threads:
-            thread.start()
-        for _ in threads:
-            asked.acquire()
-        try:
-            x.__dlpack_device__()
-            x.__dlpack__(max_version=(1, 0))
-        except BufferError as error:
-            assert "negative strides" in str(error)
-        else:
-            raise AssertionError("given")
-        ended.set()
-        print("end")
-        """,
-        silent=True,
-    )
+    out = child.program("asking_threads", silent=True)
     assert out.strip() == "end"
 
 
@@ -1914,28 +1881,7 @@ def test_nothing_is_imported_for_a_class():
 
 @pytest.mark.once
 def test_a_class_outlives_the_module():
-    code = """
-    import array, gc, sys
-    import dlshim
-    from doubles import capsules as caps
-    @dlshim.producer
-    class Lasts(array.array):
-        pass
-    x = Lasts("b", [1, 2])
-    method = Lasts.__dlpack__
-    assert method(x)
-    for name in [n for n in sys.modules if n.startswith("dlshim")]:
-        del sys.modules[name]
-    del dlshim
-    gc.collect()
-    try:
-        print(method(x))
-    except RuntimeError as error:
-        print(error)
-    import dlshim
-    print(memoryview(dlshim.from_dlpack(x)).tolist(), bool(method(x)))
-    """
-    said = child.run(code).splitlines()
+    said = child.program("class_outlives_the_module").splitlines()
     assert said[-1] == "[1, 2] True", said
 
 

@@ -752,39 +752,7 @@ def test_greenlets_of_one_thread_export_one_object(cls):
 @not_sanitized
 def test_greenlets_that_are_imported_late_and_one_that_ends_inside():
     pytest.importorskip("greenlet", reason="gevent and eventlet are made of it")
-    out = child.run(
-        """
-        import array, sys
-        import dlshim
-
-        @dlshim.producer
-        class Waits(array.array):
-            def __dlpack__(self, **_):
-                wait()
-                return dlshim.upgrade(array.array("b", [7])).__dlpack__()
-
-        def wait():
-            pass
-
-        x = Waits("b", [1])
-        for _ in range(3):
-            assert memoryview(dlshim.from_dlpack(x)).tolist() == [7]
-        assert "greenlet" not in sys.modules
-        from greenlet import getcurrent, greenlet
-        main, got = getcurrent(), []
-        wait = main.switch
-        started = [greenlet(lambda: got.append(dlshim.from_dlpack(x))) for _ in range(3)]
-        for each in started:
-            each.switch()
-        del started[0], each  # it ends where it waits
-        for each in started:
-            each.switch()
-        wait = lambda: None
-        got.append(dlshim.from_dlpack(x))
-        print([memoryview(tensor).tolist() for tensor in got])
-        """,
-        silent=True,
-    )
+    out = child.program("late_greenlets", silent=True)
     assert out.strip() == "[[7], [7], [7]]"
 
 

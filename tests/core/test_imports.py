@@ -109,35 +109,7 @@ print(*sorted(set(sys.modules) - before))
 
 def test_an_exchange_that_succeeds_imports_nothing_of_dlshim():
     """No signal handler, finalizer or forked child may meet such an import that has not ended."""
-    out = child.run("""
-        import array, copy, pickle, sys
-        import doubles.columns as columns
-        import doubles.producers as producers
-        import dlshim
-        from doubles.delegating import Source
-        grown, done = set(), 0
-        def uses(x, **options):
-            tensor = dlshim.from_dlpack(x, **options)
-            tensor.dtype, tensor.device, tensor.shape, repr(tensor), tensor.tobytes()
-            repr(dlshim.upgrade(tensor, order="C")), dlshim.to_capsule(tensor, copy=True)
-            copy.copy(tensor), pickle.loads(pickle.dumps(tensor, protocol=5))
-            dlshim.upgrade(x, **options).__dlpack__(), dlshim.upgrade(x).__dlpack_device__()
-            dlshim.upgrade(x, **options).__dlpack__(max_version=(1, 0), copy=True)
-        made = [getattr(producers, name) for name in dir(producers) if name.startswith("P")]
-        made = [(Source, {})] + [(cls, {}) for cls in made if isinstance(cls, type)]
-        made += [(lambda: columns.column(1, 2, 3)[0], {})]
-        made += [(lambda: columns.chunked((1, 2), (3,))[0], {"order": "C"})]
-        for make, options in made:
-            before = set(sys.modules)
-            try:
-                uses(make(), **options)
-            except (TypeError, BufferError):
-                continue  # a refusal may import the cures
-            done += 1
-            grown |= set(sys.modules) - before
-        assert done > 5, done
-        print(*sorted(name for name in grown if name.startswith("dlshim")))
-        """)
+    out = child.program("imports_of_exchanges")
     assert out.split() == []
 
 
@@ -173,76 +145,17 @@ def test_an_import_inside_of_a_function_is_seen():
     assert functions_that_import(ast.parse(source)) == ["f:4", "g:4"]
 
 
-INTERRUPTED = """
-import sys
-import dlshim
-
-def use():
-    {use}
-
-inside = []
-def trace(frame, event, arg):
-    if frame.f_globals.get("__name__") == "dlshim.{module}" and event == "line" and not inside:
-        sys.settrace(None)
-        inside.append(None)
-        try:
-            use()
-        except (ImportError, AttributeError, TypeError) as error:
-            inside.append(error)
-        raise KeyboardInterrupt
-    return trace
-
-sys.settrace(trace)
-try:
-    use()
-except (KeyboardInterrupt, TypeError):
-    pass
-sys.settrace(None)
-assert inside, "nothing was imported"
-use()
-"""
-LAZY = {
-    "cures": """
-    try:
-        dlshim.upgrade(3)
-    except TypeError as error:
-        assert "instead" in str(error)
-""",
-    "kernels": "dlshim.kernel(len)",
-    "decorator": "dlshim.producer",
-    "tracking": "dlshim.track().stop()",
-    "report": "str(dlshim.inspect(bytearray(3)))",
-    "enums": "str(dlshim.inspect(bytearray(3)))",
-    "trial.asked": "str(dlshim.inspect(bytearray(3), consumer='builtins.memoryview'))",
-}
-
-
-@pytest.mark.parametrize("module", LAZY)
+@pytest.mark.parametrize(
+    "module", ["cures", "kernels", "decorator", "tracking", "report", "enums", "trial.asked"]
+)
 def test_an_import_that_is_interrupted_leaves_no_half_made_module(module):
     """A use during the import, then Ctrl-C: later uses work, as if nothing had been."""
-    child.run(INTERRUPTED.format(module=module, use=LAZY[module].strip()))
+    child.program("interrupted_import", module)
 
 
 def test_a_module_that_is_still_being_imported_is_not_used():
     """A signal handler or a finalizer is told so, and the next use finds the module."""
-    child.run("""
-        import sys
-        import dlshim
-        seen = []
-        def trace(frame, event, arg):
-            if frame.f_globals.get("__name__") == "dlshim.kernels" and not seen:
-                try:
-                    dlshim.kernel
-                except ImportError as error:
-                    seen.append(error)
-                sys.settrace(None)
-            return trace
-        sys.settrace(trace)
-        import dlshim.kernels
-        sys.settrace(None)
-        assert [str(each) for each in seen] == ["dlshim.kernels is still being imported"]
-        assert dlshim.kernel(len)
-        """)
+    child.program("use_of_a_half_imported_module")
 
 
 def test_the_package_needs_no_site_packages_of_others():

@@ -292,19 +292,4 @@ def test_the_host_moves_nothing_there(device):
 @pytest.mark.once
 def test_no_driver_is_looked_for():
     """Not even one that is there: these memories are none of its business."""
-    child.run("""
-        import dlshim
-        from core.test_other_devices import NAMED, SILENT, UNKNOWN
-        from doubles.asking import versioned
-
-        for device in [(code, 3) for code in (*NAMED.values(), *UNKNOWN.values())]:
-            for make in SILENT.values():
-                for stream in (None, -1, 77):
-                    try:
-                        versioned(dlshim.upgrade(make(device)), stream=stream).release()
-                    except BufferError:
-                        assert stream == 77
-        with open("/proc/self/maps") as maps:
-            mapped = maps.read()
-        assert "libcuda" not in mapped and "libamdhip64" not in mapped
-    """)
+    child.program("devices_without_a_driver")

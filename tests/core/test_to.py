@@ -470,21 +470,7 @@ def test_a_wrapper_keeps_its_word_at_each_call():
 
 def test_the_first_use_in_threads():
     """They import the module, find the library and the road at the same time."""
-    out = child.run("""
-        import threading
-        import numpy as np
-        import dlshim
-        start, made = threading.Barrier(8), []
-        def use(n):
-            x = memoryview(bytearray([n] * 4))
-            start.wait()
-            made.append((n, [dlshim.to(x, "numpy").tolist() for _ in range(20)]))
-        threads = [threading.Thread(target=use, args=(n,)) for n in range(8)]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        assert sorted(made) == [(n, [[n] * 4] * 20) for n in range(8)], made
-        print("all")
-        """)
+    out = child.program("first_use_of_to")
     assert out.split() == ["all"]
 
 

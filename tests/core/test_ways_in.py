@@ -908,53 +908,7 @@ def test_tensorflow_scalars_keep_their_shape():
 @pytest.mark.parametrize("name", ["EagerTensor", "_EagerTensorBase"])
 def test_T12_what_tensorflow_dies_of_is_refused_before_it_is_asked(name, dtype):
     """TFE_HandleToDLPack fetches the address first: a failed CHECK, which is abort()."""
-    child.run(f"""
-    import os, sys
-    import dlshim
-    from doubles import ctable, producers
-    class Named(str):
-        name = property(str)
-    numbers, other = Named("float32"), Named({dtype!r})
-    class Double(producers.Tensorflow):
-        def answer(self, **asked):
-            return super().answer(**asked) if self.dtype is numbers else os.abort()
-    Double.__module__, Double.__qualname__ = "tensorflow.python.framework.ops", {name!r}
-    class Old:
-        dtype = other
-    Old.__module__, Old.__qualname__ = "tensorflow.python.framework.ops", {name!r}
-    sys.modules.update(producers.function_module(
-        "tensorflow.experimental.dlpack.to_dlpack", lambda x: os.abort()))
-    table = ctable.Table(dlshim.Producer)
-    entries = [
-        dlshim.from_dlpack,
-        dlshim.to_capsule,
-        lambda x: dlshim.from_dlpack(x, copy=True),
-        lambda x: dlshim.to_capsule(x, max_version=(1, 0)),
-        lambda x: dlshim.upgrade(x).__dlpack__(),
-        lambda x: dlshim.upgrade(x).__dlpack__(max_version=(1, 0), copy=True),
-        lambda x: dlshim.upgrade(x).__dlpack__(max_version=(1, 3), dl_device=(1, 0)),
-        lambda x: table.owned(dlshim.upgrade(x)),
-        lambda x: table.borrow(dlshim.upgrade(x)),
-    ]
-    def refuse_all(x):
-        for entry in entries:
-            try:
-                entry(x)
-            except BufferError as error:
-                assert {dtype!r} in str(error) and ".numpy()" in str(error), error
-            else:
-                raise AssertionError("not refused")
-        assert {dtype!r} in str(dlshim.inspect(x, export=True))
-    x = Double((3,), numbers)
-    x.dtype = other
-    refuse_all(x)
-    for entry in entries:  # every way is learned
-        kept = [Double((3,), numbers) for _ in range(2)]
-        for each in kept:
-            entry(each)
-    refuse_all(x)
-    refuse_all(Old())
-    """)
+    child.program("dtypes_of_tensorflow", name, dtype)
 
 
 # --- NumPy and ml_dtypes --------------------------------------------------------------
