@@ -5,11 +5,10 @@ from __future__ import annotations
 import array
 import gc
 import itertools
-import os
 import struct
-import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from core.test_alloc_failure import failing, numbers
@@ -18,7 +17,7 @@ from core.test_cuda_interface import has_driver
 import dlshim
 from dlshim import _core
 from doubles import capsules as caps
-from doubles import extension, gil
+from doubles import child, extension, gil
 from doubles.asking import live, versioned
 from doubles.cuda_interface import CudaOnly
 from doubles.older import InterfaceOnly
@@ -1104,70 +1103,22 @@ def test_threads(ext):
     assert not errors
 
 
-SUBINTERPRETER = """
-import sys
-sys.path[:] = {path!r}
-import importlib.util
-spec = importlib.util.spec_from_file_location("c_interface", {target!r})
-ext = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ext)
-import array
-x = array.array("i", range(6))
-for _ in range(3):
-    assert ext.lend(x)["shape"] == (6,)
-    ext.release(ext.take(x), 1)
-import dlshim
-assert type(ext.array((2, 3), None, 0, 32, (1, 0), 0, 0)) is dlshim.Tensor
-"""
-
-
 @pytest.mark.once
 @gil.with_gil("subinterpreters refuse a module that does not say it may be loaded there")
 def test_each_interpreter_has_its_own_state(ext):
     """The pointer that an extension keeps is the process's; what is behind it is found anew."""
-    interpreters = pytest.importorskip(
-        "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters",
-        reason="this Python has no module for interpreters",
-    )
-    inner = SUBINTERPRETER.format(path=sys.path, target=ext.__file__)
-    new = "create('legacy')" if sys.version_info >= (3, 13) else "create(isolated=False)"
-    program = f"""
-import importlib.util
-import {interpreters.__name__} as interpreters
-spec = importlib.util.spec_from_file_location("c_interface", {ext.__file__!r})
-ext = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ext)
-ext.take(b"123")
-for _ in range(2):
-    number = interpreters.{new}
-    problem = interpreters.run_string(number, {inner!r})
-    assert problem is None, problem
-    ext.take(b"123")
-    interpreters.destroy(number)
-    ext.take(b"123")
-print("done")
-"""
-    env = dict(os.environ)
-    if "ASAN_OPTIONS" in env:  # what an interpreter that has ended holds is leaked on purpose
-        env["ASAN_OPTIONS"] += ":detect_leaks=0"
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    module = "_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters"
+    pytest.importorskip(module, reason="this Python has no module for interpreters")
+    folder = str(Path(ext.__file__).parent)
+    assert child.program("extension_in_interpreters", paths=(folder,)) == "done\n"
 
 
-MISSING = """
-import importlib.util, sys, types
-{prepare}
-spec = importlib.util.spec_from_file_location("c_interface", {target!r})
-ext = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ext)
-for call in (ext.load, lambda: ext.take(b"1"), lambda: ext.lend(b"1"),
-             lambda: ext.give(0, 1, 0, 0), lambda: ext.array((1,), None, 0, 32, (1, 0), 0, 0)):
-    try:
-        call()
-    except ImportError as error:
-        print(type(error).__name__, error)
-"""
+def without_dlshim(ext, prepare):
+    """What the extension says after that Python code."""
+    folder = str(Path(ext.__file__).parent)
+    return child.program("extension_without_dlshim", prepare, paths=(folder,), silent=True)
+
+
 SENTENCE = (
     "ImportError this module needs the Python package dlshim, {0} or newer{1}"
     'pip install --upgrade "dlshim>={0}"\n'
@@ -1208,11 +1159,9 @@ sys.modules['dlshim'] = Package()"""
     ids=["missing", "another module", "too old", "mock", "no module", "looks up in Python"],
 )
 def test_users_are_told_what_to_install(ext, prepare, here):
-    program = MISSING.format(prepare=prepare, target=ext.__file__)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stderr == ""
+    told = without_dlshim(ext, prepare)
     sentence = SENTENCE.format(dlshim.__version__, here)
-    assert done.stdout == sentence * 5
+    assert told == sentence * 5
 
 
 @pytest.mark.once
@@ -1224,10 +1173,8 @@ def test_users_are_told_which_file_stands_before_dlshim(ext, tmp_path, place):
     found.write_text("_c_api_v1 = 1\n") if found.suffix else found.mkdir()
     others = "(p for p in sys.path if not os.path.exists(os.path.join(p, 'dlshim')))"
     prepare = f"import os; sys.path[:] = [{str(tmp_path)!r}, *{others}]"
-    program = MISSING.format(prepare=prepare, target=ext.__file__)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    told = done.stdout.splitlines()
+    told = without_dlshim(ext, prepare)
+    told = told.splitlines()
     assert len(told) == 10 and told == told[:2] * 5
     assert "something else has its name, " in told[0]
     assert str(found.parent if found.stem == "__init__" else found) in told[0]
@@ -1238,11 +1185,8 @@ def test_a_module_that_dlshim_itself_lacks_is_not_dlshim(ext, tmp_path):
     """Its own ModuleNotFoundError says more than "install dlshim", which is installed."""
     (tmp_path / "dlshim.py").write_text("import surely_not_installed")
     prepare = f"sys.path.insert(0, {str(tmp_path)!r})"
-    program = MISSING.format(prepare=prepare, target=ext.__file__)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    told = "ModuleNotFoundError No module named 'surely_not_installed'\n"
-    assert done.stdout == told * 5
+    told = without_dlshim(ext, prepare)
+    assert told == "ModuleNotFoundError No module named 'surely_not_installed'\n" * 5
 
 
 @pytest.mark.once
@@ -1258,12 +1202,10 @@ def test_a_table_that_does_not_fit_is_refused(ext, abi, size):
         "sys.modules['dlshim'] = types.ModuleType('dlshim')\n"
         "sys.modules['dlshim']._c_api_v1 = new(ctypes.addressof(table), name, None)"
     )
-    program = MISSING.format(prepare=other, target=ext.__file__)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stderr == ""
+    told = without_dlshim(ext, other)
     here = OTHER.format("<module 'dlshim'>")
     sentence = SENTENCE.format(dlshim.__version__, here)
-    assert done.stdout == sentence * 5
+    assert told == sentence * 5
 
 
 @pytest.mark.once

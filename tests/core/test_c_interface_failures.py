@@ -131,52 +131,13 @@ OTHERS = {
     "a copy of its names": "copied",
     "none that can be asked": "Hostile()",
 }
-OTHER = """
-    import gc, sys, types, unittest.mock
-    from doubles import extension
-    import dlshim
-    copied = types.ModuleType("dlshim._core")
-    vars(copied).update(vars(dlshim._core))
-    class Hostile:
-        Tensor = property(lambda self: 1 / 0)
-    ext = extension.load("c_interface", {path!r})
-    {before}
-    sys.modules["dlshim._core"] = {other}
-    try:
-        for _ in range(2):
-            assert ext.lend(b"abc")["shape"] == (3,)
-            ext.release(ext.take(b"abc"), 1)
-            assert ext.array((2, 3), None, 0, 32, (1, 0), 0, 0).shape == (2, 3)
-        print("works")
-    except Exception as error:
-        print(type(error).__name__, error)
-"""
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_the_module_is_found_where_a_test_has_replaced_it(ext, other):
     """It was taken for what it is not, and the process died."""
-    out = child.run(OTHER.format(path=ext.__file__, other=other, before=""))
+    out = child.program("module_replaced", ext.__file__, other)
     assert out == "works\n"
-
-
-GONE = """
-    import gc, sys, types
-    from doubles import extension
-    ext = extension.load("c_interface", {path!r})
-    ext.load()
-    del extension
-    for name in [name for name in sys.modules if name.split(".")[0] in ("dlshim", "doubles")]:
-        del sys.modules[name]
-    gc.collect()
-    for name in ("dlshim", "dlshim._core"):
-        sys.modules[name] = types.ModuleType(name)
-    for call in (ext.take, ext.lend):
-        try:
-            call(b"abc")
-        except ImportError as error:
-            print(error)
-"""
 
 
 @gil.with_gil("CPython 3.13 keeps the classes of a module for ever")
@@ -185,27 +146,9 @@ def test_a_module_that_has_gone_is_not_found(ext):
         "sys.modules['dlshim._core'] is not dlshim's module\n"
         "  import dlshim before it is replaced\n"
     )
-    assert child.run(GONE.format(path=ext.__file__)) == said * 2
-
-
-AGAIN = """
-    import gc, sys
-    from doubles import extension
-    import dlshim as first
-    ext = extension.load("c_interface", {path!r})
-    old = {{n: m for n, m in sys.modules.items() if n.split(".")[0] == "dlshim"}}
-    for name in old:
-        del sys.modules[name]
-    import dlshim as second
-    del second
-    for name in [n for n in sys.modules if n.split(".")[0] == "dlshim"]:
-        del sys.modules[name]
-    sys.modules.update(old)
-    gc.collect()
-    print(type(ext.array((2, 3), None, 0, 32, (1, 0), 0, 0)) is first.Tensor)
-"""
+    assert child.program("module_gone", ext.__file__) == said * 2
 
 
 def test_the_module_that_is_imported_counts_and_not_a_later_one(ext):
     """A test that imports dlshim anew puts the old modules back."""
-    assert child.run(AGAIN.format(path=ext.__file__)) == "True\n"
+    assert child.program("module_imported_twice", ext.__file__) == "True\n"

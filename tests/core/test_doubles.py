@@ -316,35 +316,6 @@ REAL = {
     "paddle": ("import paddle", "paddle.from_dlpack", "ask_like_paddle33"),
 }  # fmt: skip
 
-BESIDE = """
-import sys
-from doubles import consumers
-from doubles.producers import P1, P2, P1a, P1b, Raises, VersionedAlways
-try:
-    {importing}
-    real = {function}
-except (ImportError, AttributeError) as missing:
-    print("missing", missing)
-    sys.exit()
-fake = consumers.{double}
-def outcome(ask, x):
-    try:
-        ask(x)
-    except Exception:
-        return "refused"
-    return "taken"
-for make in (
-    lambda: P2((6,)), lambda: P1((6,)), lambda: P1a((6,)), lambda: P1b((6,)),
-    lambda: P2((6,), readonly=True), lambda: VersionedAlways((6,)),
-    lambda: Raises(BufferError("data"), (6,)), lambda: Raises(NotImplementedError("no"), (6,)),
-):
-    a, b = make(), make()
-    assert outcome(real, a) == outcome(fake, b), type(a)
-    assert a.calls == b.calls, (type(a), a.calls, b.calls)
-    assert bool(a.device_calls) == bool(b.device_calls), type(a)
-print("same")
-"""
-
 
 @pytest.mark.parametrize("library", REAL)
 def test_a_double_asks_as_the_installed_library_does(library):
@@ -358,7 +329,7 @@ def test_a_double_asks_as_the_installed_library_does(library):
     importing, function, double = REAL[library]
     if library == "numpy" and numpy_version() < (2, 1):
         double = "ask_like_numpy1"
-    out = child.run(BESIDE.format(importing=importing, function=function, double=double))
+    out = child.program("double_beside_library", importing, function, double)
     if out.startswith("missing"):
         pytest.skip(f"this {library} cannot be asked: {out.strip()}")
     assert out.split()[-1] == "same"
