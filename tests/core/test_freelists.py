@@ -65,29 +65,5 @@ def test_each_number_of_dimensions_has_its_own():
 @pytest.mark.once
 def test_they_are_given_back_at_the_end():
     """Also where objects outlive the module's own clearing."""
-    out = child.run("""
-        import gc, sys
-        import dlshim
-        from doubles.producers import P2
-
-        class Keeper:
-            def __init__(self):
-                self.x = P2()
-                self.made = [dlshim.upgrade(self.x) for _ in range(20)]
-                self.made += [dlshim.from_dlpack(self.x) for _ in range(20)]
-                self.me = self
-
-        for _ in range(3):
-            [dlshim.upgrade(P2()) for _ in range(20)]
-            [dlshim.from_dlpack(P2()) for _ in range(20)]
-        keeper = Keeper()
-        for name in [name for name in sys.modules if name.startswith("dlshim")]:
-            del sys.modules[name]
-        del dlshim
-        gc.collect()
-        kept = keeper.made[0].__dlpack__()
-        del kept, keeper
-        gc.collect()
-        print("end")
-    """)
+    out = child.program("objects_at_the_end")
     assert out.split() == ["end"]

@@ -135,23 +135,7 @@ def test_an_exception_ends_the_exchange_and_is_not_learned(failure, way, use):
 
 
 def test_the_recursion_limit_at_the_first_meeting():
-    out = child.run("""
-        import sys
-        import dlshim
-        from core.test_habits import immutable, is_marked
-        def down(depth, x):
-            return is_marked(x) if depth == 0 else down(depth - 1, x)
-        came = refused = 0
-        for depth in range(sys.getrecursionlimit() - 80, sys.getrecursionlimit() + 1):
-            x = immutable()()
-            try:
-                assert down(depth, x), depth
-                came += 1
-            except RecursionError:
-                refused += 1
-            assert is_marked(x), depth
-        print(came, refused)
-        """)
+    out = child.program("first_meeting", "deep")
     came, refused = map(int, out.split())
     assert came > 7 and refused > 2
 
@@ -159,29 +143,7 @@ def test_the_recursion_limit_at_the_first_meeting():
 @gil.lists_survive
 def test_allocations_may_fail_at_the_first_meeting():
     pytest.importorskip("_testcapi", reason="this Python has no _testcapi to make them fail")
-    # The process ends at once, as that of test_no_memory.
-    out = child.run("""
-        import os
-        import dlshim
-        from doubles.faults import LONG, LOST, attempt, text_of
-        from core.test_habits import immutable, is_marked
-        failed = whole = n = 0
-        while whole < 5:
-            x = immutable()()
-            for last in (n + 1, n + LONG):
-                x = immutable()()
-                tensor, error = attempt(lambda: dlshim.from_dlpack(x), n, last)
-                assert tensor is None or tensor.readonly, (n, last)
-                is_told = isinstance(error, MemoryError) or LOST.search(text_of(error))
-                assert tensor is not None or is_told, (n, last, error)
-                failed += tensor is None
-                whole = 0 if tensor is None else whole + 1
-                del tensor, error
-                assert is_marked(x), (n, last)
-            n += 1
-        print(failed, flush=True)
-        os._exit(0)
-        """)
+    out = child.program("first_meeting", "without_memory")
     assert int(out) > 20
 
 
@@ -277,18 +239,7 @@ def test_traits_may_have_any_of_64_bits():
 
 def test_a_type_is_met_while_the_interpreter_ends():
     """In the finaliser of what goes after the modules, whose names say nothing then."""
-    out = child.run("""
-        import os, sys
-        import dlshim
-        from core.test_habits import immutable
-        dlshim.from_dlpack(immutable()())
-        class Late:
-            def __init__(self):
-                self.x = immutable()()
-            def __del__(self, take=dlshim.from_dlpack, write=os.write, habits=dlshim.habits):
-                write(1, f"{habits.TRAITS} {take(self.x).readonly}".encode())
-        sys.late = Late()
-        """)
+    out = child.program("first_meeting", "at_the_end")
     assert out == "None True"
 
 
