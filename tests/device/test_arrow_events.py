@@ -422,33 +422,8 @@ def test_columns_on_a_device(variant: str, name: str) -> None:
 # --- without a driver ------------------------------------------------------------------------
 
 
-ABSENT = """
-import ctypes as C, dlshim, pytest
-from doubles.arrow_device import DeviceColumn
-memory = (C.c_int32 * 6)(*range(6))
-event = C.c_void_p(0x7C2000000010)
-for device in ((2, 0), (10, 0), (13, 0)):
-    x = DeviceColumn(C.addressof(memory), device=device, event=C.addressof(event))
-    for ask in (
-        lambda: dlshim.upgrade(x).__dlpack__(max_version=(1, 0)),
-        lambda: dlshim.upgrade(x).__dlpack__(max_version=(1, 0), stream=0x7C2000000020),
-        lambda: dlshim.to_capsule(x, max_version=(1, 0)),
-    ):
-        with pytest.raises(BufferError, match="driver|runtime"):
-            ask()
-    dlshim.upgrade(x).__dlpack__(max_version=(1, 0), stream=-1)
-    x.event = None
-    for stream in (None, 0x7C2000000020, -1):
-        dlshim.upgrade(x).__dlpack__(max_version=(1, 0), stream=stream)
-    dlshim.to_capsule(x, max_version=(1, 0))
-    assert set(x.released) == {1}, x.released
-maps = open("/proc/self/maps").read()
-assert "libamdhip64" not in maps
-"""
-
-
 def test_without_a_driver() -> None:
-    child.run(ABSENT)
+    child.program("columns_without_a_driver")
 
 
 MEMORY = (C.c_int32 * 6)(*range(6))

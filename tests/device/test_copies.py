@@ -19,10 +19,10 @@ from device.libraries import source_of
 from device.matrix_run import Calls
 from dlshim import _core
 from doubles import capsules as caps
-from doubles import consumers, vendors
+from doubles import child, consumers, vendors
 from doubles import device as fake
 from doubles.producers import P2, P0ToDlpack, P1a, P1aNoDevice, P2Torch, P3TableOnly, masquerade
-from drivers import ALL_LIVE, CUDA_LIVE, Driver, checks, run_checks, run_with_driver
+from drivers import ALL_LIVE, CUDA_LIVE, Driver, built, checks, run_checks, run_with_driver
 
 CPU = (1, 0)
 
@@ -707,31 +707,7 @@ OF_A_CONTEXT = {
 def test_memory_of_a_context_while_no_primary_one_is_active(how: str, variant: str) -> None:
     """A program of the driver API alone, asked from a thread without a context: whose the memory
     is, its address tells, if need be when the producer has given it."""
-    code = f"""
-        import ctypes
-        import dlshim
-        from doubles import capsules as caps
-        from doubles.cuda_interface import CudaOnly
-        from doubles.producers import P1a, P1aNoDevice, P2, P0ToDlpack
-        drv.call("cuInit", 0)
-        context = drv.get("cuCtxCreate_v2", ctypes.c_void_p, 0, 0)
-        drv.set_current(context)
-        address = drv.get("cuMemAlloc_v2", ctypes.c_uint64, 24)
-        p = drv.get("cuStreamCreate", ctypes.c_void_p, 1)
-        drv.set_current(None)
-        memory = (ctypes.c_char * 24)()
-        fields = dict(shape=(2, 3), device=(2, 0), data=address, memory=memory)
-        for keywords in ({{"dl_device": (1, 0)}}, {{"dl_device": (1, 0), "stream": 1}}):
-            source, stack = dlshim.upgrade({how}), drv.context_stack()
-            assert not drv.write(p, address, 24)
-            taken = caps.take(source.__dlpack__(max_version=(1, 0), **keywords))
-            assert taken.view.device == (1, 0) and taken.view.copied
-            assert not drv.primary_active(0) and drv.context_stack() == stack
-            assert not drv.host_read(taken.view.data, 24) and not drv.races(), drv.races()
-            assert not drv.gil_held_calls()
-            taken.release()
-    """
-    run_with_driver(variant, code)
+    child.program("memory_of_a_context", built(variant), how)
 
 
 # --- the tests ----

@@ -23,13 +23,13 @@ from device import matrix as matrix_spec
 from device.test_copies import LAYOUTS, filled_far
 from dlshim import _core
 from doubles import capsules as caps
+from doubles import child, streams, vendors
 from doubles import device as fake
-from doubles import streams, vendors
 from doubles.asking import versioned
 from doubles.ctable import Table
 from doubles.older import InterfaceOnly
 from doubles.producers import P2, P0ToDlpack, P1a, P3TableOnly
-from drivers import ALL_LIVE, checks, run_checks, run_with_driver
+from drivers import ALL_LIVE, built, checks, run_checks
 
 REFUSED_CAPTURE = "a graph capture is running, and this export would break it\n  "
 
@@ -818,76 +818,19 @@ def check_rows_that_lie_far_apart(drv: Any) -> None:
 # --- processes ----
 
 
-FORK = """
-    import os
-    import dlshim
-    from doubles import vendors
-    from doubles import capsules as caps
-    from doubles.producers import P2
-    drv.start()
-    want = (vendors.of(drv).device_type, 0)
-    kept = caps.take(dlshim.upgrade(P2(), device=want).__dlpack__())
-    if os.fork() == 0:
-        try:
-            dlshim.upgrade(P2(), device=want).__dlpack__()
-        except BufferError as error:
-            refused = "forked" in str(error) and "spawn" in str(error)
-        kept.release()  # the fake ends a process that calls it after a fork
-        os._exit(0 if refused else 3)
-    assert os.wait()[1] == 0
-    kept.release()
-    assert drv.live_memory() == 0 and not drv.races()
-"""
-
-AT_THE_END = """
-    import sys
-    import dlshim
-    from doubles import vendors
-    from doubles import capsules as caps
-    from doubles.producers import P2
-    drv.start()
-    want = (vendors.of(drv).device_type, 0)
-    sys.kept = [dlshim.from_dlpack(P2(), device=want), dlshim.upgrade(P2(), device=want)]
-    sys.kept += [sys.kept[1].__dlpack__(), caps.take(sys.kept[1].__dlpack__())]
-"""
-
-FIRST = """
-    import dlshim
-    from doubles import vendors
-    from doubles import capsules as caps
-    from doubles.producers import P2
-    # No library has used the device yet: its own context is made, for it was asked for.
-    vendor = vendors.of(drv)
-    taken = caps.take(dlshim.upgrade(P2(), device=(vendor.device_type, 1)).__dlpack__())
-    assert taken.values() == P2().values()
-    taken.release()
-    assert drv.live_memory() == 0
-"""
-
-NO_DRIVER = """
-    import dlshim
-    from doubles.producers import P2
-    for device in ("cuda:0", "rocm:0"):
-        try:
-            dlshim.upgrade(P2(), device=device).__dlpack__()
-        except BufferError as error:
-            print(error)
-"""
-
-
 @pytest.mark.parametrize("variant", ALL_LIVE)
 def test_in_a_forked_child_nothing_is_freed(variant: str) -> None:
-    run_with_driver(variant, FORK)
+    child.program("copies_to_devices", "in_a_fork", built(variant))
 
 
 @pytest.mark.parametrize("variant", ALL_LIVE)
 def test_copies_that_live_until_the_end(variant: str) -> None:
-    run_with_driver(variant, AT_THE_END)
+    child.program("copies_to_devices", "at_the_end", built(variant))
 
 
 @pytest.mark.parametrize("variant", ALL_LIVE)
 def test_nothing_has_used_the_device_yet(variant: str) -> None:
-    run_with_driver(variant, FIRST)
+    child.program("copies_to_devices", "first", built(variant))
 
 
 @pytest.mark.parametrize(
@@ -895,7 +838,7 @@ def test_nothing_has_used_the_device_yet(variant: str) -> None:
     [("stub", "toolkit's stub"), ("nodev", "finds no device"), ("hip-nodev5", "no device 0")],
 )
 def test_why_there_is_no_device(variant: str, says: str) -> None:
-    told = run_with_driver(variant, NO_DRIVER)
+    told = child.program("copies_to_devices", "no_driver", built(variant))
     assert says in told and "stream=-1" not in told  # the data are on no device
 
 

@@ -18,11 +18,11 @@ import dlshim
 from device import libraries
 from dlshim import _core
 from doubles import capsules as caps
-from doubles import vendors
+from doubles import child, vendors
 from doubles.arrow_device import PylibcudfColumn
 from doubles.ctable import Table
 from doubles.producers import P2
-from drivers import HIP_VARIANTS, checks, run_checks, run_with_driver
+from drivers import HIP_VARIANTS, built, checks, run_checks
 
 CUDA = ("9.2", "13.0")
 HIP = ("hip5", "hip7")
@@ -304,25 +304,6 @@ def test_every_call(variant: str, name: str) -> None:
 
 # --- the first exchange of a process --------------------------------------------------
 
-FIRST = """
-import gc
-from device.test_every_call import COMMON, Trial, checks
-from doubles import capsules as caps
-function, code = arguments
-drv.start()
-trial = Trial(drv, COMMON["copy, another device"])
-drv.fail_next(function, code)
-trial.run()
-text = "" if trial.error is None else f"{type(trial.error).__name__}: {trial.error}"
-assert not text or text.startswith(("BufferError", "RuntimeError")), text
-trial.end(text, 2)
-trial = Trial(drv, COMMON["copy, another device"])
-trial.run()
-again = "" if trial.error is None else f"{type(trial.error).__name__}: {trial.error}"
-trial.end(again, 2)
-print("first", bool(text), "again", bool(again), text)
-"""
-
 
 @pytest.mark.parametrize("code", [100, 700])
 @pytest.mark.parametrize("function", sorted(ONCE))
@@ -330,7 +311,7 @@ def test_a_call_that_fails_in_the_first_exchange(function: str, code: int) -> No
     """A driver that does not start stays refused, as it says; everything else is tried again."""
     variant = "hip7" if function.startswith("hip") else "13.0"
     assert variant in HIP_VARIANTS or function.startswith("cu")
-    out = run_with_driver(variant, FIRST, function, code)
+    out = child.program("call_that_fails_first", built(variant), function, code)
     if function == "cuInit":
         assert "first True again True" in out and str(code) in out
     else:

@@ -26,9 +26,9 @@ from device.libraries import source_of
 from device.matrix import Cell, Expected
 from device.matrix_run import Calls, Run, run, warm
 from doubles import capsules as caps
+from doubles import child, streams, vendors
 from doubles import device as fake
-from doubles import streams, vendors
-from drivers import ALL_LIVE, HIP_LIVE, Driver, HipDriver, checks, run_checks, run_with_driver
+from drivers import ALL_LIVE, HIP_LIVE, Driver, HipDriver, built, checks, run_checks
 
 #: Captures came with CUDA 10.
 WITH_CAPTURES = ALL_LIVE[1:]
@@ -733,48 +733,9 @@ def test_matrix(variant: str, name: str) -> None:
 def test_events_and_streams_wait_in_their_pools(variant: str) -> None:
     """Made once for each device, without timing (S16); never destroyed while sound.  They are made
     in the relaxed mode, which is put back: a capture of another thread is not to be ended."""
-    code = """
-        import dlshim
-        from doubles import capsules as caps, device as fake, vendors
-        drv.start()
-        vendor = vendors.of(drv)
-        for device in (0, 0, 1, 1, 0):
-            drv.make_current(0)
-            p, s = drv.stream_new(device, False), drv.stream_new(device, False)
-            x = fake.NoKw(drv, p, device=device)
-            for options in ({}, {"device": "cpu"}):
-                upgraded = dlshim.upgrade(x, producer_stream=p, **options)
-                caps.take(upgraded.__dlpack__(stream=s)).release()
-        entries = drv.entries()
-        for name, flags in ((vendor.create_event, "2"), (vendor.create_stream, "1")):
-            places = [n for n, entry in enumerate(entries) if entry.name == name]
-            assert [entries[at].args["flags"] for at in places] == [flags] * 2, (name, drv.log())
-            for at in places if drv.has(vendor.exchange_mode) else ():
-                around = [entries[at - 1], entries[at + 1]]
-                assert {entry.name for entry in around} == {vendor.exchange_mode}, drv.log()
-                assert [entry.args["mode"] for entry in around] == ["2", "0"]
-        assert drv.live_events() == 2 and vendor.destroy_event not in drv.calls()
-    """
-    run_with_driver(variant, code)
+    child.program("pools_of_events", built(variant))
 
 
 def test_no_context_is_ever_made() -> None:
     """It would take a second and hundreds of megabytes (S15)."""
-    code = """
-        import dlshim
-        from doubles import capsules as caps
-        drv.call("cuInit", 0)
-        for device in (0, 1):
-            x = caps.make(device=(2, device), data=0x7F0000000000)
-            for stream in (1, 2, None):
-                try:
-                    dlshim.upgrade(x).__dlpack__(stream=stream)
-                except BufferError as error:
-                    assert f"device {device} has no live context" in str(error), error
-                    x = caps.make(device=(2, device), data=0x7F0000000000)
-                else:
-                    raise AssertionError("went through")
-            assert not drv.primary_active(device)
-        assert drv.context_stack() == () and "cuDevicePrimaryCtxRetain" not in drv.calls()
-    """
-    run_with_driver("13.0", code)
+    child.program("devices_without_a_context", built("13.0"))

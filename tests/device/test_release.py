@@ -18,9 +18,10 @@ from device.libraries import source_of
 from device.matrix_run import Calls
 from dlshim import _core
 from doubles import capsules as caps
+from doubles import child
 from doubles import device as fake
 from doubles.producers import P2
-from drivers import HIP_LIVE, Driver, HipDriver, checks, run_checks, run_with_driver
+from drivers import HIP_LIVE, Driver, HipDriver, built, checks, run_checks
 from drivers.control import DriverError
 
 #: cuCtxRecordEvent and cuCtxWaitEvent came with CUDA 12.5.
@@ -315,112 +316,17 @@ def check_a_capture_on_another_device_is_no_matter(drv: Driver) -> None:
     case.end()
 
 
-INTERPRETERS = """
-import _testcapi
-import gc, weakref
-import dlshim
-drv.start()
-drv.set_current(drv.context(0))
-address, S = drv.alloc(64), drv.stream_new(0, False)
-class Array:
-    def __init__(self, address):
-        self.__cuda_array_interface__ = {
-            "shape": (16,), "typestr": "<f4", "data": (address, False), "version": 3}
-def let_go(x):
-    dlshim.upgrade(x, on_release="guard").__dlpack__(stream=S)
-x = Array(address)
-died = weakref.ref(x)
-other = drv.stream_new(0, True)
-kept = dlshim.upgrade(x, on_release="guard").__dlpack__(stream=S)
-del x
-drv.capture_begin(other)
-del kept
-assert died() is not None, "it waits for the end of the capture"
-drv.capture_end(other)
-inner = f'''
-import dlshim
-class Array:
-    __cuda_array_interface__ = {{"shape": (16,), "typestr": "<f4", "data": ({address}, False),
-                                "version": 3}}
-for _ in range(3):
-    dlshim.upgrade(Array(), on_release="guard").__dlpack__(stream={S})
-'''
-assert _testcapi.run_in_subinterp(inner) == 0
-assert died() is not None, "an object of this interpreter died in the other one"
-let_go(Array(address))
-gc.collect()
-assert died() is None
-assert not drv.races(), drv.races()
-"""
-
-
 def test_what_waits_goes_in_its_own_interpreter() -> None:
     """The next guard that can be synced takes those along that wait, but not another
     interpreter's: their objects are not to die there."""
     pytest.importorskip("_testcapi", reason="this Python has no _testcapi")
-    run_with_driver("13.0", INTERPRETERS)
-
-
-FORKS = """
-import os, signal, threading
-import dlshim
-from doubles import capsules as caps
-from doubles.producers import P1, P2
-drv.start()
-drv.set_current(drv.context(0))
-address, S = drv.alloc(64), drv.stream_new(0, False)
-context = drv.context(0)
-class Array:
-    def __init__(self):
-        self.__cuda_array_interface__ = {
-            "shape": (16,), "typestr": "<f4", "data": (address, False), "version": 3}
-x, done = Array(), threading.Event()
-def guarded():
-    return dlshim.upgrade(x, on_release="guard", producer_stream=1).__dlpack__(stream=S)
-def work():
-    drv.set_current(context)
-    while not done.is_set():
-        guarded()
-threads = [threading.Thread(target=work) for _ in range(2)]
-for thread in threads:
-    thread.start()
-def in_child(kept):
-    signal.alarm(400)  # ends a child that waits for a lock of a thread that it does not have
-    del kept          # an inherited guard: let go, no call of the driver, which would abort
-    for _ in range(3):
-        try:
-            guarded()
-        except BufferError as error:
-            assert "forked" in str(error)
-        else:
-            os._exit(3)
-        dlshim.upgrade(x, assume_device="cuda:0").__dlpack__(stream=-1)
-        dlshim.from_dlpack(P2())
-        assert caps.take(dlshim.upgrade(P1()).__dlpack__(max_version=(1, 0))).values()
-    os._exit(7)
-try:
-    for turn in range(*arguments):
-        kept = guarded()
-        child = os.fork()
-        if child == 0:
-            try:
-                in_child(kept)
-            finally:
-                os._exit(4)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert status == 7, (turn, status)  # -14: a lock was waited for
-finally:
-    done.set()  # else the threads keep a failure from being told
-    for thread in threads:
-        thread.join()
-assert not drv.races(), drv.races()
-"""
+    child.program("guards_of_interpreters", built("13.0"))
 
 
 def test_forks_while_other_threads_sync() -> None:
     """Whatever a thread was doing when another one forked: the child has host memory and -1, is
     refused the driver, and waits for nobody."""
-    run_with_driver("13.0", FORKS, sampling.fewer(40, 10))
+    child.program("forks_while_syncing", built("13.0"), sampling.fewer(40, 10))
 
 
 # --- errors ----

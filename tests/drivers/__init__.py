@@ -5,7 +5,8 @@
 Which library answers to the name libcuda.so.1 is decided once for a whole process, so every
 variant runs in a child: ``run_with_driver("13.0", code)`` runs a piece of Python in which ``drv``
 is the loaded :class:`~drivers.control.Driver`; ``run_checks("13.0", __file__)`` runs every
-``check_*(drv)`` function of a file in one child and tells how each went.
+``check_*(drv)`` function of a file in one child and tells how each went.  A program of
+``tests/programs`` is given the library as an argument, ``built("13.0")``, and calls ``load_any``.
 """
 
 from __future__ import annotations
@@ -46,10 +47,16 @@ __all__ = [
     "build",
     "built",
     "load",
+    "load_any",
     "load_hip",
     "run_checks",
     "run_with_driver",
 ]
+
+
+def load_any(path: str) -> Driver:
+    """Load the fake driver of this file, of either vendor: an argument of a program."""
+    return (load_hip if "amdhip64" in path else load)(path)
 
 
 def __getattr__(name: str) -> Any:

@@ -76,7 +76,7 @@ def built(variant: str) -> Path:
 PRELUDE = """\
 import sys
 import drivers
-drv = drivers.{load}({path!r})
+drv = drivers.load_any({path!r})
 arguments = {arguments!r}
 """
 
@@ -95,8 +95,7 @@ def run_with_driver(
     ``arguments``, whatever was given (by ``repr``).  `returncode` says how the child has to end:
     ``-signal.SIGABRT`` for use that the fake does not bear.
     """
-    load = "load_hip" if variant in HIP_VARIANTS else "load"
-    prelude = PRELUDE.format(load=load, path=str(built(variant)), arguments=arguments)
+    prelude = PRELUDE.format(path=str(built(variant)), arguments=arguments)
     code = prelude + textwrap.dedent(code)
     return child.run(code, returncode=returncode, timeout=timeout)
 
