@@ -35,17 +35,27 @@ def test_T10_a_fork(case):
 
 
 @FORK
-@pytest.mark.parametrize(
-    "case",
-    [
-        "while_a_trial_makes_its_temporary_file",
-        "waits_for_the_lock_no_longer_than_a_while",
-        "by_the_thread_that_holds_the_lock",
-        "while_a_metaclass_sets_what_the_decorator_made",
-    ],
-)
-def test_T10_a_fork_and_locks(case):
-    child.program("forks", case)
+def test_T10_a_fork_while_a_trial_makes_its_temporary_file():
+    """Python's tempfile has a lock that a fork in another thread leaves taken."""
+    child.program("forks", "while_a_trial_makes_its_temporary_file")
+
+
+@FORK
+def test_T10_a_fork_waits_for_the_lock_no_longer_than_a_while():
+    """Its holder may wait for a lock that the forking thread has, and then both waited for ever."""
+    child.program("forks", "waits_for_the_lock_no_longer_than_a_while")
+
+
+@FORK
+def test_T10_a_fork_by_the_thread_that_holds_the_lock():
+    """An import hook may fork: both processes go on, and give the lock back."""
+    child.program("forks", "by_the_thread_that_holds_the_lock")
+
+
+@FORK
+def test_T10_a_fork_while_a_metaclass_sets_what_the_decorator_made():
+    """No code of the metaclass runs under the lock."""
+    child.program("forks", "while_a_metaclass_sets_what_the_decorator_made")
 
 
 @FORK
