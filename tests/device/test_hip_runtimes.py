@@ -16,17 +16,9 @@ from project.debian_packages import NotHere, unpacked
 from project.tree import REQUIRED
 
 import dlshim
-from device.test_loading import ABSENT, BEGIN, in_process, required_names, with_driver
+from device.test_loading import ABSENT, BEGIN, in_process, required_names
 from doubles import child
 from drivers import built
-
-#: Of a runtime that does not know the pointer: each has its own current device, and nobody can tell
-#: before the export whose array it is.
-ASKED = """
-ASKED = {"hipRuntimeGetVersion", "hipPointerGetAttributes", "hipGetLastError", "hipGetDevice",
-         "hipSetDevice"}
-"""
-
 
 # --- its name -----------------------------------------------------------------------------
 
@@ -57,49 +49,25 @@ def test_other_files_are_no_runtime(name: str, tmp_path: Path) -> None:
     in_process("rocm", code)
 
 
-# --- several ------------------------------------------------------------------------------
+# --- several: tests/programs/hip_runtimes.py ----------------------------------------------
+
+
+def with_two(case: str, first: str, second: str) -> None:
+    child.program("hip_runtimes", case, built(first), built(second))
 
 
 @pytest.mark.parametrize(
     ("first", "second"), [("hip5", "hip6"), ("hip6", "hip5"), ("hip7", "hip6"), ("hip6", "hip7")]
 )
 def test_of_several_runtimes_the_one_that_knows_the_pointer(first: str, second: str) -> None:
-    with_driver(
-        first,
-        ASKED
-        + """
-import drivers
-other = drivers.load_hip(arguments[0])
-for each in (drv, other):
-    each.start()
-for one, two in ((drv, other), (other, drv), (drv, other)):
-    two.clear_log()
-    called = edge(one)
-    assert {"hipEventRecord", "hipStreamWaitEvent"} <= called, called
-    assert set(two.calls()) <= ASKED, two.calls()
-    assert two.device() == 0
-""",
-        str(built(second)),
-    )
+    with_two("the_one_that_knows_the_pointer", first, second)
 
 
 @pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip5")])
 def test_no_error_is_left_in_the_runtime_that_does_not_know_the_pointer(
     first: str, second: str
 ) -> None:
-    with_driver(
-        first,
-        """
-import drivers
-other = drivers.load_hip(arguments[0])
-for each in (drv, other):
-    each.start()
-for each in (drv, other):
-    edge(each)
-    assert drv.last_error() == other.last_error() == 0, (drv.last_error(), other.last_error())
-""",
-        str(built(second)),
-    )
+    with_two("no_error_is_left", first, second)
 
 
 @pytest.mark.parametrize(
@@ -108,186 +76,44 @@ for each in (drv, other):
 def test_copies_with_several_runtimes(first: str, second: str) -> None:
     """On a stream of the runtime that knows the pointer; who has to be asked for the memory first
     is passed -1, and synced when the address is known."""
-    with_driver(
-        first,
-        """
-import drivers
-other = drivers.load_hip(arguments[0])
-for each in (drv, other):
-    each.start()
-for each in (drv, other, drv):
-    p = each.stream_new(1, False, name="P")
-    for cls in (fake.RawFn, fake.Cai3, fake.Cai2, fake.ToDlpack, fake.NoKw, fake.Careful):
-        x = cls(each, p, device=1)
-        assert not x.write()
-        source = x() if cls is fake.RawFn else x
-        taken = caps.take(dlshim.upgrade(source, device="cpu").__dlpack__())
-        assert taken.view.device == (1, 0)
-        assert taken.values() == caps.numbers((2, 3), "float32")
-        assert not each.host_read(taken.view.data, 24) and not each.races(), each.races()
-        taken.release()
-        del source
-    assert drv.device() == other.device() == drv.last_error() == other.last_error() == 0
-""",
-        str(built(second)),
-    )
+    with_two("copies", first, second)
 
 
 @pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
 def test_copies_to_devices_with_several_runtimes(first: str, second: str) -> None:
     """By the runtime that knows the source, on its device and on another one."""
-    with_driver(
-        first,
-        """
-import drivers
-other = drivers.load_hip(arguments[0])
-for each in (drv, other):
-    each.start()
-for each, two in ((drv, other), (other, drv)):
-    for to in (0, 1):
-        for stream in (None, -1, each.stream_new(to, False)):
-            p = each.stream_new(1, False, name="P")
-            x = fake.RawFn(each, p, device=1)
-            assert not x.write()
-            two.clear_log()
-            source = dlshim.upgrade(x(), copy=True, device=(10, to), producer_stream=p)
-            taken = caps.take(source.__dlpack__(stream=stream))
-            assert taken.view.device == (10, to)
-            assert taken.values() == caps.numbers((2, 3), "float32")
-            assert not {"hipMalloc", "hipMemcpyAsync"} & set(two.calls()), two.calls()
-            assert not each.races(), each.races()
-            taken.release()
-            del source
-assert drv.device() == other.device() == drv.last_error() == other.last_error() == 0
-""",
-        str(built(second)),
-    )
+    with_two("copies_to_devices", first, second)
 
 
 @pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
 def test_interfaces_with_several_runtimes(first: str, second: str) -> None:
-    with_driver(
-        first,
-        """
-import drivers
-other = drivers.load_hip(arguments[0])
-for each in (drv, other):
-    each.start()
-for each in (drv, other, drv):
-    for named in (True, False):
-        p, s = each.stream_new(1, False), each.stream_new(1, False)
-        x = (fake.Cai3 if named else fake.Cai2)(each, p, device=1)
-        assert not x.write()
-        upgraded = dlshim.upgrade(x)
-        assert upgraded.__dlpack_device__() == (10, 1)
-        taken = caps.take(upgraded.__dlpack__(stream=s))
-        assert taken.view.device == (10, 1) and not each.read(s, x.address), each.races()
-        taken.release()
-        assert drv.device() == other.device() == 0
-""",
-        str(built(second)),
-    )
+    with_two("interfaces", first, second)
 
 
 @pytest.mark.parametrize(("first", "second"), [("hip5", "hip6"), ("hip6", "hip7")])
 def test_producers_of_several_runtimes_on_another_device(first: str, second: str) -> None:
     """CuPy records on the current device's stream, which is another one: a race that nobody
     sees.  torch refuses."""
-    with_driver(
-        first,
-        """
-import drivers
-other = drivers.load_hip(arguments[0])
-for each in (drv, other):
-    each.start()
-for each in (drv, other):
-    for cls in (fake.CupyRocm, fake.TorchLike):
-        p, s = each.stream_new(1, False), each.stream_new(1, False)
-        x = fake.named(cls)(each, p, device=1)
-        assert not x.write()
-        taken = caps.take(dlshim.upgrade(x).__dlpack__(stream=s))
-        assert not each.read(s, x.address), each.races()
-        taken.release()
-        assert drv.device() == other.device() == 0
-""",
-        str(built(second)),
-    )
+    with_two("producers_on_another_device", first, second)
 
 
 def test_two_copies_of_one_release(tmp_path: Path) -> None:
     shutil.copytree(built("hip6").parent, tmp_path / "copy")
-    with_driver(
-        "hip6",
-        ASKED
-        + """
-import drivers
-other = drivers.load_hip(arguments[0])
-for each in (drv, other):
-    each.start()
-for one, two in ((drv, other), (other, drv)):
-    two.clear_log()
-    assert "hipEventRecord" in edge(one)
-    assert set(two.calls()) <= ASKED, two.calls()
-""",
-        str(tmp_path / "copy" / built("hip6").name),
-    )
+    copy = tmp_path / "copy" / built("hip6").name
+    child.program("hip_runtimes", "two_copies_of_one_release", built("hip6"), copy)
 
 
 def test_a_second_runtime_that_comes_later() -> None:
     """It is looked for when no runtime that is known knows the pointer."""
-    with_driver(
-        "hip6",
-        """
-drv.start()
-edge(drv)
-import drivers
-other = drivers.load_hip(arguments[0])
-other.start()
-edge(other)
-edge(drv)
-""",
-        str(built("hip5")),
-    )
+    with_two("one_that_comes_later", "hip6", "hip5")
 
 
 def test_the_stream_of_another_runtime_is_an_error_that_says_so() -> None:
-    with_driver(
-        "hip6",
-        """
-import drivers
-other = drivers.load_hip(arguments[0])
-drv.start(), other.start()
-x = fake.NoKw(drv, drv.stream_new(0, False))
-try:
-    dlshim.upgrade(x, producer_stream=other.stream_new(0, False)).__dlpack__(stream=0)
-except RuntimeError as error:
-    assert "second HIP runtime" in str(error) and "709" in str(error), error
-else:
-    raise AssertionError("went through")
-assert drv.device() == 0
-""",
-        str(built("hip5")),
-    )
+    with_two("the_stream_of_another_runtime", "hip6", "hip5")
 
 
 def test_cuda_and_rocm_in_one_process() -> None:
-    with_driver(
-        "hip6",
-        """
-import drivers
-cuda = drivers.load(arguments[0])
-drv.start(), cuda.start()
-edge(drv)
-assert cuda.calls() == [], cuda.calls()
-drv.clear_log()
-p, s = cuda.stream_new(1, False), cuda.stream_new(1, False)
-x = fake.NoKw(cuda, p, device=1)
-x.write()
-caps.take(dlshim.upgrade(x).__dlpack__(stream=s)).release()
-assert not cuda.read(s, x.address) and drv.calls() == [], drv.calls()
-""",
-        str(built("13.0")),
-    )
+    with_two("cuda_and_rocm", "hip6", "13.0")
 
 
 # --- Debian's real runtime ----------------------------------------------------------------
