@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 from project.tree import driver_calls
 
+from doubles import child
 from doubles.vendors import edge, new_event
 from drivers import HIP_LIVE, HIP_VARIANTS, HipDriver, built, checks, run_checks, run_with_driver
 from drivers.control import DriverError
@@ -314,26 +315,7 @@ def test_it_is_found_by_its_name_and_has_all_that_dlshim_asks_for(variant: str) 
 @pytest.mark.parametrize(("variant", "error"), [("hip-nodev5", 101), ("hip-nodev6", 100)])
 def test_without_a_device(variant: str, error: int) -> None:
     """As the real 5.2.3 and 6.4.3 answer."""
-    run_with_driver(
-        variant,
-        """
-        import ctypes as C
-        from device.test_fake_hip import blank
-        from drivers.prototypes import HIP, TEXTS
-        error, = arguments
-        assert drv.start() == error
-        count = C.c_int(9)
-        assert drv.hip.hipGetDeviceCount(C.byref(count)) == 100 and count.value == 0
-        assert drv.get("hipRuntimeGetVersion", C.c_int) in (50221153, 60443484)
-        assert drv.hip.hipGetStreamDeviceId(None) == -1
-        others = {"hipGetDeviceCount", "hipRuntimeGetVersion", "hipDriverGetVersion",
-                  "hipGetStreamDeviceId", "hipGetLastError", "hipPeekAtLastError", *TEXTS}
-        for name in HIP:
-            if drv.has(name) and name not in others:
-                assert blank(drv, name) == error, name
-        """,
-        error,
-    )
+    child.program("runtime_without_a_device", built(variant), error)
 
 
 def blank(drv: HipDriver, name: str) -> int:

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from project.test_matrix import command
+from project.tree import ROOT
 
 FLOATS = "memoryview(array.array('f', [1, 2, 3]))"
 
@@ -78,27 +79,7 @@ def test_wrong_usage_ends_with_2(arguments: list[str], told: str) -> None:
     assert told in done.stderr and "Traceback" not in done.stderr
 
 
-#: Classes with names and errors that a terminal would obey, and objects that end the process.
-RUDE = r"""
-import sys, types
-m = sys.modules["rude"] = types.ModuleType("rude")
-m.__version__ = "1\x1b[2J"
-TEXT = "\x1b]0;title\x07 \x9b31m \u202e \x7f"
-
-def leave(*_, **__):
-    raise SystemExit
-
-def fail(*_, **__):
-    raise BufferError(TEXT)
-
-on_host = {"__dlpack_device__": lambda self: (1, 0)}
-m.Named = type(f"N{TEXT}\nfake", (), {**on_host, "__module__": TEXT, "__dlpack__": fail})
-m.Proxy = type("Proxy", (), {"__getattr__": leave})
-m.Asked = type("Asked", (), {"__dlpack_device__": leave, "__dlpack__": leave})
-m.Exported = type("Exported", (), {**on_host, "__dlpack__": leave})
-m.Unread = type("Unread", (), {"__getattr__": lambda *_: 1 / 0})
-m.fail, m.leave = fail, leave
-"""
+RUDE = ROOT / "tests" / "programs" / "rude.py"
 
 
 def unseen(text: str) -> set[str]:
@@ -107,7 +88,7 @@ def unseen(text: str) -> set[str]:
 
 def inspect_rude(expression: str, *more: str) -> subprocess.CompletedProcess[str]:
     """With a consumer a child evaluates the expression, after the code of ``--first``."""
-    return command("inspect", expression, *more, "--first", RUDE)
+    return command("inspect", expression, *more, "--first", RUDE.read_text())
 
 
 @pytest.mark.parametrize(

@@ -17,30 +17,10 @@ from project.tree import ROOT
 import sampling
 from doubles import child
 
-#: Collects as `python -m pytest` does, and tells all items, and those that are chosen.
-COLLECT = """
-import json, sys
-import pytest
-
-class Tells:
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items):
-        self.found = [sampling.function_of(item) for item in items]
-
-    def pytest_collection_finish(self, session):
-        self.chosen = [(item.nodeid, sampling.function_of(item)[0]) for item in session.items]
-
-sys.path.insert(0, "tests")
-import sampling
-tells = Tells()
-status = pytest.main(["--collect-only", "-p", "no:cacheprovider"], plugins=[tells])
-print("\\n" + json.dumps([int(status), tells.found, tells.chosen]))
-"""
-
 
 def collecting(seed: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONHASHSEED": seed}
-    command = [sys.executable, "-c", COLLECT]
+    command = [sys.executable, str(ROOT / "tests" / "programs" / "collects.py")]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True)
 
