@@ -25,7 +25,7 @@ not_sanitized = pytest.mark.skipif(
 
 
 def program(name: str, *arguments: object, **how: Any) -> str:
-    """Run ``tests/programs/NAME.py`` with these arguments, as ``ended`` has it."""
+    """Run that Python file of ``tests/programs`` with these arguments, as ``ended`` has it."""
     return ended([f"{TESTS}/programs/{name}.py", *map(str, arguments)], **how)
 
 
