@@ -208,7 +208,7 @@ def sample(s: nox.Session) -> None:
     install(s, extra="test")
     pytest(s)
     pytest(s, "tests/project", "-k", SLOW, results="sample-project")
-    pytest(s, "tests/transcript/test_witness.py", results="sample-witness")
+    pytest(s, "tests/transcript", results="sample-transcript")
 
 
 @session("suite", tags=CI, requires=WHEEL)
