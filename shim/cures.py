@@ -109,7 +109,7 @@ def _fits(x: Any, kind: str, what: str) -> Any:
 
 
 def cure(x: Any, name: str, wrapped: bool) -> str | None:
-    """The end that says what to pass instead, or what else is to be done; name: its type's."""
+    """Return the end of a message: what to pass instead of x, or what to do; name is the type's."""
     if isinstance(x, type):  # it has the methods of its objects
         return None
     special = None if wrapped else cures_by_library.find(x)

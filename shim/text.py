@@ -1,4 +1,4 @@
-"""Text of foreign objects, for a terminal."""
+"""Texts of foreign objects and of errors: for a terminal, in one line, in their two parts."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ refuse_with_words(dls_state *state, PyObject *obj, PyObject *text, PyObject *kin
     Py_XDECREF(parts);
 }
 
-/* What an exception says, without white space around it; NULL with MemoryError. */
+/* The message of an exception, without white space around it; NULL with MemoryError. */
 static PyObject *
 message_of_cause(PyObject *cause)
 {

@@ -26,7 +26,7 @@
  * prints the line of the program below it: "it is read-only; pass x.copy()". */
 int dls_refuse(dls_state *state, int code, PyObject *obj, const char *format, ...);
 
-/* What stands between a text and one cure more: the text may have one already. */
+/* The words that join one cure more to a text, which may have a cure already. */
 static inline const char *
 dls_cure_joint(const char *text)
 {
