@@ -161,7 +161,7 @@ def check(words: list[str], folder: Path) -> int:
             continue
         there = [test for test in tests if whole[test] == "PASSED"]
         absent = len(tests) - len(there)
-        seen = {}
+        seen, asked = {}, time.monotonic()
         if there:
             site = built.mutant(known[name])
             seen = outcomes(site, library, folder, [t for t in whole if t not in there])
@@ -170,7 +170,8 @@ def check(words: list[str], folder: Path) -> int:
         living += [f"{name}: {name_of(test)}" for test in passed]
         proved += len(there) - len(passed)
         told = f"{len(there) - len(passed)} of {len(there)} tests fail"
-        print(f"{name}: {told}{f', {absent} skipped' if absent else ''}", flush=True)
+        told += f", {absent} skipped" if absent else ""
+        print(f"{name}: {told} ({time.monotonic() - asked:.0f} s)", flush=True)
     print(f"{proved} tests are seen to fail, in {time.monotonic() - begun:.0f} s")
     for each in living:
         print(f"passes without what it proves: {each}", file=sys.stderr)
