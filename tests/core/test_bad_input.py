@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 import dlshim
-import sampling
+from dlshim import _core
 from doubles import capsules as caps
 from doubles import child
 from doubles.asking import ASKINGS, bare, live, tells, versioned, walk
@@ -34,17 +34,9 @@ def test_nothing_to_offer(take):
         assert isinstance(error.value, TypeError) and isinstance(error.value, AttributeError)
         # What a class of Python's own offers is known to everybody.
         ways = [] if type(x).__module__ == "builtins" else ["__dlpack__"]
-        tells(error.value, type(x).__name__, *ways, "buffer|array|None")
+        tells(error.value, type(x).__name__, *ways, "array|None")
 
     walk(NOTHING, check)
-
-
-@TAKERS
-def test_lists_and_numbers_are_told_what_to_do(take):
-    for x in ([1, 2], 3.0):
-        with pytest.raises(dlshim.UnsupportedObjectError) as error:
-            take(x)
-        tells(error.value, "array")
 
 
 @TAKERS
@@ -146,12 +138,9 @@ def test_T11_a_producer_whose_struct_lies(fields, version):
 
 
 @BOTH
-@pytest.mark.parametrize(
-    "fields", [v for k, v in LIES.items() if k not in ("unknown flag", "major 2")],
-    ids=[k for k in LIES if k not in ("unknown flag", "major 2")],
-)  # fmt: skip
-def test_T11_a_table_whose_struct_lies(fields, ask):
-    made = lie(fields, (1, 3))
+@pytest.mark.parametrize("name", [name for name in LIES if name not in ("unknown flag", "major 2")])
+def test_T11_a_table_whose_struct_lies(name, ask):
+    made = lie(LIES[name], (1, 3))
 
     class Lies(P3TableOnly):
         def table_export(self):
@@ -272,39 +261,6 @@ def test_looking_an_attribute_up_raises(name, ask):
 
 
 @BOTH
-def test_getattr_raises_for_everything(ask):
-    class Getattr:
-        def __getattr__(self, name):
-            raise ValueError(f"no {name}")
-
-    with pytest.raises((BufferError, ValueError, TypeError)):
-        ask(dlshim.upgrade(Getattr()))
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "device", [None, 1, (), (1,), (1, 0, 0), ("1", "0"), "cpu", (None, None), (object(), 0),
-               (2**40, 0), (1, 2**40), (1.5, 0), [1, 0]],
-    ids=sampling.told_of,
-)  # fmt: skip
-def test_dlpack_device_answers_rubbish(device, ask):
-    cls = type("OddDevice", (P2,), {"__dlpack_device__": lambda self: device})
-    x = cls()
-    with ask(dlshim.upgrade(x)) as imported:  # the tensor decides
-        assert imported.view.device == (1, 0)
-    try:
-        answer = dlshim.upgrade(x).__dlpack_device__()
-    except BufferError as error:
-        tells(error, "OddDevice", "device")
-    else:
-        assert answer == (1, 0)
-
-
-class Wrong(BaseException):
-    pass
-
-
-@BOTH
 def test_an_error_after_the_capsule_was_made(ask):
     """A producer that fails late has its own capsule to free, and nobody else frees it."""
 
@@ -336,36 +292,18 @@ def test_reentrance():
         assert imported.values() == x.values()
 
 
-def test_endless_recursion_is_a_recursionerror():
-    class Endless(P2):
+@pytest.mark.parametrize(
+    "meanwhile",
+    [lambda self: _core._hook("forget_plans"), lambda self: setattr(self, "__class__", P1)],
+    ids=["its plan is forgotten", "its class changes"],
+)
+def test_what_happens_to_a_source_while_it_is_asked(meanwhile):
+    class Asked(P2):
         def answer(self, **asked):
-            return dlshim.upgrade(self).__dlpack__(**asked)
-
-    with pytest.raises((RecursionError, BufferError)):
-        versioned(dlshim.upgrade(Endless()))
-
-
-def test_a_source_that_forgets_its_plan_while_it_is_asked():
-    from dlshim import _core
-
-    class Forgets(P2):
-        def answer(self, **asked):
-            _core._hook("forget_plans")
+            meanwhile(self)
             return super().answer(**asked)
 
-    x = Forgets()
-    for _ in range(3):
-        with versioned(dlshim.upgrade(x)) as imported:
-            assert imported.values() == x.values()
-
-
-def test_a_class_that_changes_while_it_is_asked():
-    class Changes(P2):
-        def answer(self, **asked):
-            self.__class__ = P1
-            return super().answer(**asked)
-
-    x = Changes()
+    x = Asked()
     for _ in range(3):
         with versioned(dlshim.upgrade(x)) as imported:
             assert imported.values() == x.values()
@@ -382,20 +320,8 @@ def test_from_dlpack_and_upgrade_and_to_capsule_want_one_argument():
             tells(error.value, take.__name__)
 
 
-def test_hooks_refuse_what_they_do_not_know():
-    from dlshim import _core
-
-    with pytest.raises((ValueError, TypeError, KeyError)):
-        _core._hook("nonsense", True)
-    for wrong in (None, 5):
-        with pytest.raises((TypeError, ValueError, BufferError)):
-            _core._peek(wrong)
-
-
 @pytest.mark.parametrize("version", [None, (1, 1)])
 def test_peek_reads_and_consumes_nothing(version):
-    from dlshim import _core
-
     capsule = caps.make(version=version, flags=caps.READ_ONLY, byte_offset=4, start=2)
     found, view = _core._peek(capsule), caps.look(capsule)
     for key in ("name", "device", "dtype", "ndim", "shape", "strides", "byte_offset", "data"):
@@ -410,16 +336,19 @@ def test_peek_reads_and_consumes_nothing(version):
     assert _core._peek(nothing)["has_deleter"] is False
 
 
+@pytest.mark.parametrize("offset", [2**63, 2**64 - 8, 2**64 - 4])
 @pytest.mark.parametrize("device", [caps.CPU, caps.PINNED, caps.OPENCL, (99, 0)])
-def test_T11_no_address_is_computed_of_an_offset_that_lies(device):
+def test_T11_no_address_is_computed_of_an_offset_that_lies(device, offset):
     """`nox -s sanitize` saw the pointer wrap around; beside a handle, the offset passes (T5)."""
-    capsule = caps.make((2,), device=device)
-    caps.made_of(capsule).struct.dl_tensor.byte_offset = 2**64 - 4
-    if device[0] in caps.ADDRESS_DEVICES:
-        with pytest.raises(BufferError, match="byte_offset"):
-            dlshim.upgrade(capsule)
-    else:
-        assert caps.look(dlshim.to_capsule(capsule)).byte_offset == 2**64 - 4
+    around = caps.make((3,), device=device, byte_offset=offset)  # it leads round to the memory
+    beyond = caps.make((3,), device=device)
+    caps.made_of(beyond).struct.dl_tensor.byte_offset = offset
+    for capsule in (around, beyond):
+        if device[0] in caps.ADDRESS_DEVICES:
+            with pytest.raises(BufferError, match="byte_offset"):
+                dlshim.upgrade(capsule)
+        else:
+            assert caps.look(dlshim.to_capsule(capsule)).byte_offset == offset
 
 
 @pytest.mark.parametrize("device", [(2, 0), (10, 0), (14, 0)])

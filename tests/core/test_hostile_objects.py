@@ -15,7 +15,7 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import child
-from doubles.asking import bare, versioned
+from doubles.asking import bare
 from doubles.gil import types_end, with_gil
 from doubles.older import InterfaceOnly
 from doubles.producers import P2, torch_like
@@ -167,14 +167,6 @@ def test_types_that_come_and_go_at_the_recursion_limit_leave_no_plan():
     child.program("types_at_the_recursion_limit")
 
 
-def test_byte_offsets_that_leave_the_address_space():
-    for offset in (2**63, 2**64 - 8):
-        capsule = caps.make((3,), byte_offset=offset)
-        with pytest.raises(BufferError, match="byte_offset"):
-            dlshim.upgrade(capsule)
-        del capsule
-
-
 def test_strides_that_count_for_nothing_do_not_overflow():
     tensor = dlshim.from_dlpack(caps.make((1, 3), "int64", strides=(2**62, 1)))
     assert tensor.__array_interface__["shape"] == (1, 3)
@@ -211,24 +203,6 @@ def test_a_copy_of_more_bytes_than_addresses_can_count_is_no_small_one(options, 
     capsule = caps.make((count,), "int64", strides=(0,), memory=(C.c_int64 * 4)())
     with pytest.raises((BufferError, MemoryError)):
         dlshim.upgrade(capsule, **options).__dlpack__()
-
-
-def test_a_version_beyond_every_int_is_still_a_version():
-    with versioned(dlshim.upgrade(P2()), max_version=(2**70, 0)) as imported:
-        assert imported.view.name == "dltensor_versioned"
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, RecursionError])
-def test_what_is_not_ours_to_hide_comes_through(error):
-    class Number:
-        def __index__(self):
-            raise error
-
-    for asked in ({"max_version": (Number(), 0)}, {"dl_device": (1, Number())}):
-        with pytest.raises(error):
-            dlshim.upgrade(P2()).__dlpack__(**asked)
-    with pytest.raises(error):
-        dlshim.upgrade(P2(), reinterpret=(Number(), 8))
 
 
 def test_a_producer_that_asks_its_own_wrapper_ends():
