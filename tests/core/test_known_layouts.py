@@ -30,12 +30,15 @@ ASKERS = {
 }
 
 
-def asker(name, question="x.__dlpack_device__()"):
+def asks(module, keywords, question="x.__dlpack_device__()"):
     """A function of a library's module that asks as the library does, and takes what it gets."""
-    module, keywords = ASKERS[name]
     space = {"__name__": module}
     exec(f"def ask(x):\n    {question}\n    return x.__dlpack__({keywords})\n", space)
     return lambda x: consumers.caps.take(space["ask"](x))
+
+
+def asker(name):
+    return asks(*ASKERS[name])
 
 
 #: shape, strides, index of element zero; then by whom it is not taken.
@@ -96,6 +99,12 @@ def make(layout, cls=P2, **more):
     return cls(shape, "int32", strides=strides, start=start, **more)
 
 
+def check(imported, x, copied):
+    """It has the values of x, and other memory if `copied`; without elements either may be."""
+    assert imported.values() == x.values()
+    assert (imported.view.element_zero != x.element_zero) == copied or not x.values()
+
+
 @pytest.fixture(autouse=True)
 def newest_jax(monkeypatch):
     pretend_jax(monkeypatch, "0.12.0")
@@ -119,22 +128,19 @@ def test_N9_a_known_consumer_gets_the_layouts_that_it_takes(wrap, name, layout):
             tells(error.value, 'order="auto" or order="C"')
         else:
             with ask(wrapped) as imported:
-                assert imported.values() == x.values()
-                assert imported.view.element_zero == x.element_zero or 0 in imported.view.shape
+                check(imported, x, copied=False)
 
 
 @SOURCES
 @pytest.mark.parametrize("name", ASKERS)
 def test_N9_order_auto_copies_what_the_consumer_does_not_take(cls, name):
     for layout in ALL:
-        x = make(layout, cls)
+        x, copied = make(layout, cls), layout in REFUSED[name]
         upgraded = dlshim.upgrade(x, order="auto")
         for _ in range(2):
             with asker(name)(upgraded) as imported:
-                assert imported.values() == x.values(), layout
-                copied = imported.view.element_zero != x.element_zero
-                assert copied == (layout in REFUSED[name]) or not x.values(), layout
-                if copied and x.values():
+                check(imported, x, copied)
+                if copied:
                     assert imported.view.strides == consumers.caps.row_major(x.shape)
                     assert imported.view.flags in (None, consumers.caps.IS_COPIED)
 
@@ -181,29 +187,23 @@ def test_N9_order_auto_copies_transposed_arrays_for_jax_before_08(monkeypatch, v
         for layout in ALL:
             x = make(layout)
             with asker(name)(dlshim.upgrade(x, order="auto")) as imported:
-                assert imported.values() == x.values()
-                copied = imported.view.element_zero != x.element_zero
-                assert copied == (layout not in SAYS_NOTHING) or not x.values(), layout
+                check(imported, x, layout not in SAYS_NOTHING)
         for layout in TAKEN:
             x = make(layout)
             with asker(name)(dlshim.upgrade(x)) as imported:
-                assert imported.view.element_zero == x.element_zero
+                check(imported, x, copied=False)
 
 
 def test_N9_order_auto_without_a_device_question():
     """jax.numpy.from_dlpack asked bare up to 0.4.25; it gets strides as everybody who asks so."""
     for keywords in ("", "stream=None"):
-        space = {"__name__": "jax._src.numpy.lax_numpy"}
-        exec(f"def ask(x):\n    return x.__dlpack__({keywords})\n", space)
+        ask = asks("jax._src.numpy.lax_numpy", keywords, question="")
         for layout in ALL:
             x = make(layout)
-            for options in ({}, {"order": "auto"}):
-                with consumers.caps.take(space["ask"](dlshim.upgrade(x, **options))) as imported:
-                    assert imported.values() == x.values()
-                    copied = imported.view.element_zero != x.element_zero
-                    assert copied == bool(options and layout in REFUSED["jax 0.12"]) or (
-                        not x.values()
-                    )
+            with ask(dlshim.upgrade(x)) as imported:
+                check(imported, x, copied=False)
+            with ask(dlshim.upgrade(x, order="auto")) as imported:
+                check(imported, x, layout in REFUSED["jax 0.12"])
 
 
 def test_N9_order_auto_is_as_none_for_a_tensor_and_for_who_bears_all():
@@ -212,13 +212,12 @@ def test_N9_order_auto_is_as_none_for_a_tensor_and_for_who_bears_all():
         tensor = dlshim.from_dlpack(x, order="auto")
         assert tensor.data_ptr() == x.element_zero or not x.values()
         assert not tensor.is_copied
-        for ask in (
-            lambda p: p.__dlpack__(dl_device=None, copy=None, max_version=(1, 0)),
-            lambda p: p.__dlpack__(),
-            lambda p: p.__dlpack__(max_version=(1, 0)),
-        ):
-            with consumers.caps.take(ask(dlshim.upgrade(x, order="auto"))) as imported:
-                assert imported.view.element_zero == x.element_zero or not x.values()
+        for asked in (
+            {"dl_device": None, "copy": None, "max_version": (1, 0)}, {}, {"max_version": (1, 0)},
+        ):  # fmt: skip
+            capsule = dlshim.upgrade(x, order="auto").__dlpack__(**asked)
+            with consumers.caps.take(capsule) as imported:
+                check(imported, x, copied=False)
 
 
 def test_N9_order_auto_is_as_none_by_the_c_table():
@@ -228,8 +227,7 @@ def test_N9_order_auto_is_as_none_by_the_c_table():
         x = make(layout)
         upgraded = dlshim.upgrade(x, order="auto")
         with table.owned(upgraded) as imported:
-            assert imported.values() == x.values()
-            assert imported.view.element_zero == x.element_zero or not x.values()
+            check(imported, x, copied=False)
         assert table.borrow(upgraded).element_zero == x.element_zero or not x.values()
 
 
@@ -252,7 +250,7 @@ def test_N9_order_auto_is_as_none_in_to_capsule():
                 assert "auto" not in str(error.value)
                 continue
             with consumers.caps.take(dlshim.to_capsule(x, order="auto", **asked)) as imported:
-                assert imported.view.element_zero == x.element_zero or not x.values()
+                check(imported, x, copied=False)
 
 
 def test_N9_order_auto_counts_for_the_consumer_behind_a_method():
