@@ -15,7 +15,7 @@ import pytest
 import dlshim
 from dlshim import UnsupportedObjectError
 from doubles import advice, gil
-from doubles.producers import P1, P2
+from doubles.producers import P1, P2, Raises
 
 LASTING = [3, 2.5, None, "text", [1, 2], (1, 2), {"a": 1}, object(), range(3), True, 1j]
 FUNCTIONS = pytest.mark.parametrize(
@@ -118,20 +118,17 @@ def grown(give):
     return x, other
 
 
+def export(self, **asked):
+    return P2().__dlpack__(**asked)
+
+
+INTERFACE = {"version": 3, "shape": (6,), "typestr": "|u1", "data": bytearray(6)}
 GROWTH = {
     "__dlpack__ of its own": lambda cls, x: setattr(x, "__dlpack__", P2().__dlpack__),
-    "__dlpack__ of the class": lambda cls, x: setattr(
-        cls, "__dlpack__", lambda self, **asked: P2().__dlpack__(**asked)
-    ),
-    "an array interface": lambda cls, x: setattr(
-        x,
-        "__array_interface__",
-        {"version": 3, "shape": (6,), "typestr": "|u1", "data": bytearray(6)},
-    ),
+    "__dlpack__ of the class": lambda cls, x: setattr(cls, "__dlpack__", export),
+    "an array interface": lambda cls, x: setattr(x, "__array_interface__", INTERFACE),
     "a capsule method": lambda cls, x: setattr(cls, "to_dlpack", lambda self: P1().__dlpack__()),
-    "another class": lambda cls, x: setattr(
-        x, "__class__", made("Other", __dlpack__=lambda self, **asked: P2().__dlpack__(**asked))
-    ),
+    "another class": lambda cls, x: setattr(x, "__class__", made("Other", __dlpack__=export)),
 }
 
 
@@ -154,7 +151,7 @@ def test_N1_others_of_its_class_are_still_refused():
 def test_N1_a_class_that_is_changed_back_is_refused_again():
     cls = made()
     refusal(cls())
-    cls.__dlpack__ = lambda self, **asked: P2().__dlpack__(**asked)
+    cls.__dlpack__ = export
     assert dlshim.from_dlpack(cls()).ndim == 2
     del cls.__dlpack__
     with pytest.raises(BufferError, match="offers none of __dlpack__"):
@@ -277,20 +274,7 @@ def test_the_option_that_is_left_for_ready_data_is_the_one_that_is_advised():
 # --- the first line is the reason, and the last the cure -----------------------------------------
 
 
-class Refuses:
-    """An array that refuses, in the words of a library."""
-
-    def __init__(self, error):
-        self.error = error
-
-    def __dlpack__(self, **asked):
-        raise self.error
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
-class RefusesWithCure(Refuses):
+class RaisesWithCure(Raises):
     def __array__(self):
         return pytest.fail("it is made for a message")
 
@@ -311,7 +295,7 @@ WORDS = {
 def test_the_words_of_a_library_leave_the_cure_a_line(case):
     words, alone, with_cure = WORDS[case]
     cure = "\n  pass numpy.asanyarray(x) instead"
-    for kind, end in ((Refuses, alone), (RefusesWithCure, with_cure + cure)):
+    for kind, end in ((Raises, alone), (RaisesWithCure, with_cure + cure)):
         with pytest.raises(BufferError) as raised:
             dlshim.from_dlpack(kind(RuntimeError(words)))
         assert str(raised.value).endswith(f"object: it cannot be exported: {end}")
