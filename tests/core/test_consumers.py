@@ -232,23 +232,6 @@ def test_N9_who_ignores_strides_gets_row_major_memory_only(cls, wrap, fields):
         assert imported.view.strides == fields["strides"]
 
 
-def test_N9_a_decorated_class_is_asked_so_too():
-    cls, ask = dlshim.producer(type("Own", (P2,), {})), asks_from("max.driver.buffer")
-    for fields in STRIDED.values():
-        with pytest.raises(BufferError, match="ignores strides"):
-            ask(cls((2, 3), "int32", **fields))
-    ask(cls((2, 3), "int32")).release()
-
-
-@ROOMS
-@pytest.mark.parametrize(
-    ("shape", "strides"),
-    [((2, 3), None), ((1, 3), (99, 1)), ((2, 1), (1, 7)), ((), None), ((0, 3), None)],
-)
-def test_N9_strides_that_say_nothing_are_not_ignored(wrap, shape, strides):
-    asks_from("max.driver.buffer")(wrap(P2(shape, "int32", strides=strides))).release()
-
-
 def test_N9_who_wants_a_versioned_capsule_looks_at_strides():
     space = {"__name__": "max.driver.buffer", "to_capsule": dlshim.to_capsule}
     space["x"] = P2((2, 3), "int32", strides=(1, 2))
