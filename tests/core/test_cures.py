@@ -350,18 +350,18 @@ def test_the_cures_of_numpy_and_ctypes_arrays_work(made):
     """The message says x where the object is such an array, else numpy.asarray(x)."""
     numpy = pytest.importorskip("numpy", reason="NumPy makes the arrays")
 
-    def of(factory: Any, dtype: Any) -> Any:
+    def three(factory: Any, dtype: Any) -> Any:
         return numpy.zeros(3, dtype) if made == "numpy" else (factory * 3)()
 
     kind = ctypes.c_int
     swapped = kind.__ctype_be__ if sys.byteorder == "little" else kind.__ctype_le__
-    big = of(swapped, caps.native(">i4"))
+    big = three(swapped, caps.native(">i4"))
     assert 'pass order="C" to get a copy' in refused_export(big)
     versioned(dlshim.upgrade(big, order="C")).release()
-    pairs = of(Pair, [("x", "i4"), ("y", "i4")])
+    pairs = three(Pair, [("x", "i4"), ("y", "i4")])
     assert "['field']" in refused_export(pairs)
     versioned(dlshim.upgrade(numpy.asarray(pairs)["x"])).release()
-    long = of(ctypes.c_longdouble, "g")
+    long = three(ctypes.c_longdouble, "g")
     told = refused_export(long)
     way = "x" if made == "numpy" else "numpy.frombuffer(x, 'longdouble')"
     assert f"{way}.astype('float64')" in told and "reinterpret" not in told
