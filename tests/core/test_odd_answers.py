@@ -213,12 +213,15 @@ def test_odd_devices(answer, ask):
 
 
 INTERRUPT = raises(KeyboardInterrupt())
+INTERRUPT_IN_VALUE = Number(value=property(INTERRUPT), __int__=lambda self: 1)
 INTERRUPTED_DEVICES = {
     "the method": INTERRUPT,
     "the type is read": lambda self: Pair(KeyboardInterrupt(), 0),
     "the id is read": lambda self: Pair(KeyboardInterrupt(), 1),
     "__index__ of the type": lambda self: (Number(__index__=INTERRUPT), 0),
+    "__index__ beside a value": lambda self: (Number(__index__=INTERRUPT, value=1), 0),
     "the value of the type": lambda self: (Number(value=property(INTERRUPT)), 0),
+    "the value beside __int__": lambda self: (INTERRUPT_IN_VALUE, 0),
     "__int__ of the type": lambda self: (Number(__int__=INTERRUPT), 0),
     "__index__ of the id": lambda self: (1, Number(__index__=INTERRUPT)),
 }
