@@ -93,7 +93,8 @@ def test_a_kind_of_column(row):
     options = row.get("option", {})
     wanted = repr(row["values"])
     if not offers(x):  # an old release
-        with pytest.raises(dlshim.UnsupportedObjectError, match="__arrow_c_array__"):
+        said = "__arrow_c_array__|it cannot be exported, because "  # where the reason is known
+        with pytest.raises(dlshim.UnsupportedObjectError, match=said):
             dlshim.from_dlpack(x)
         assert repr(follow(x).tolist()) == repr(row.get("flat", row["values"]))
         return
@@ -235,7 +236,7 @@ def test_C14_what_is_missing_in_a_stream_that_was_used_up_is_filled_in_one_made_
     column = pyarrow.chunked_array([[1, 2], [None]])
     if not hasattr(column, "__arrow_c_stream__"):
         pytest.skip("a ChunkedArray of this release has no Arrow stream")
-    said = r"values are missing .* once: make it anew, and"
+    said = r"values are missing .*\n  a stream is read once: make it anew, and"
     with pytest.raises(BufferError, match=said) as error:
         dlshim.from_dlpack(Handle(column), order="C")
     found = CURE.search(str(error.value))
