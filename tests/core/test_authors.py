@@ -1865,17 +1865,7 @@ def test_memory_that_runs_out():
 
 @pytest.mark.once
 def test_nothing_is_imported_for_a_class():
-    code = """
-    import sys
-    import dlshim
-    before = set(sys.modules)
-    @dlshim.producer(inner="inner")
-    class Held:
-        inner = memoryview(b"123")
-    assert memoryview(dlshim.from_dlpack(Held())).tolist() == [49, 50, 51]
-    print(sorted(set(sys.modules) - before - {"abc", "types"}))
-    """
-    told = set(eval(child.run(code)))
+    told = child.program("imports_of_a_producer_class").split()
     assert "dlshim.decorator" in told and "dlshim.arrays" not in told and "typing" not in told
 
 
@@ -1888,26 +1878,7 @@ def test_a_class_outlives_the_module():
 @pytest.mark.once
 def test_subinterpreters_have_classes_of_their_own():
     pytest.importorskip("_testcapi", reason="it makes subinterpreters")
-    own = """
-import array, dlshim
-@dlshim.producer
-class Own(array.array):
-    pass
-x = Own("b", [1, 2])
-for _ in range(3):
-    assert memoryview(dlshim.from_dlpack(x)).tolist() == [1, 2]
-assert x.__dlpack_device__() == (1, 0)
-"""
-    code = f"""
-import sys, _testcapi
-exec({own!r})
-for _ in range(3):
-    path = f"import sys; sys.path[:] = {{sys.path!r}}\\n"
-    assert _testcapi.run_in_subinterp(path + {own!r}) == 0
-    exec({own!r})
-print("end")
-"""
-    assert child.run(code).split() == ["end"]
+    assert child.program("classes_of_subinterpreters").split() == ["end"]
 
 
 # ---- classes of others ----------------------------------------------------------------------
