@@ -9,6 +9,7 @@ import gc
 import importlib
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,35 +23,7 @@ tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not in this e
 if versions.of("apache-tvm-ffi") < (0, 1, 15):
     pytest.skip("this apache-tvm-ffi asks __dlpack__", allow_module_level=True)
 
-SOURCE = """
-#include <tvm/ffi/container/array.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/function.h>
-#include <tvm/ffi/tvm_ffi.h>
-namespace ffi = tvm::ffi;
-
-ffi::Tensor twice(ffi::TensorView x) {
-    ffi::Tensor y = ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, x.shape(), x.dtype(),
-                                              x.device());
-    const float *from = static_cast<const float *>(x.data_ptr());
-    float *to = static_cast<float *>(y.data_ptr());
-    for (int64_t i = 0; i < x.numel(); ++i) to[i] = 2 * from[i];
-    return y;
-}
-ffi::Array<ffi::Tensor> pair(ffi::TensorView x) { return {twice(x), twice(x)}; }
-ffi::Tensor echo(ffi::Tensor x) { return x; }
-ffi::Tensor second(ffi::TensorView, ffi::TensorView y) { return twice(y); }
-ffi::Any callback(ffi::Function f, ffi::TensorView x) { return f(twice(x)); }
-void add_one(ffi::TensorView x) {
-    float *at = static_cast<float *>(x.data_ptr());
-    for (int64_t i = 0; i < x.numel(); ++i) at[i] += 1;
-}
-void fails(ffi::TensorView x) {
-    twice(x);
-    TVM_FFI_THROW(ValueError) << "after it has allocated";
-}
-"""
+SOURCE = Path(__file__).parents[1] / "programs" / "results.cpp"
 NAMES = ["twice", "pair", "echo", "second", "callback", "add_one", "fails"]
 
 
@@ -59,7 +32,7 @@ def functions(tmp_path_factory):
     ffi_cpp = pytest.importorskip("tvm_ffi.cpp", reason="this apache-tvm-ffi compiles nothing")
     folder = tmp_path_factory.mktemp("functions")
     return ffi_cpp.load_inline(
-        "homes", cpp_sources=SOURCE, functions=NAMES, build_directory=str(folder)
+        "homes", cpp_sources=SOURCE.read_text(), functions=NAMES, build_directory=str(folder)
     )
 
 

@@ -13,6 +13,7 @@ import pytest
 import dlshim
 from dlshim import _core
 from dlshim.importers import importer_of
+from doubles import child
 
 #: Library: an expression that makes an array, and whether its memory may be the Tensor's own.
 ARRAYS = {
@@ -130,44 +131,10 @@ def test_outputs_of_compiled_functions_come_home_to_a_column(library):
             assert type(made) is type(mine) and made.to_list() == [1, 2, 3]
 
 
-#: An operation on each kind of memory, in a process of its own: TensorFlow ends it where it finds
-#: memory that is not aligned to 64 bytes.
-UNALIGNED = """
-import numpy as np, tensorflow as tf, dlshim
-from dlshim.importers import importer_of
-room = np.arange(64, dtype="f4")
-start = -room.ctypes.data % 64 // 4  # the first element whose address is a multiple of 64
-take, importer = tf.experimental.dlpack.from_dlpack, importer_of(type(tf.ones(1)))
-fixed = room.copy()
-fixed.flags.writeable = False
-sources = {
-    "even": room[start : start + 6],
-    "odd": room[start + 1 : start + 7],
-    "odd, of two axes": room[start + 3 : start + 9].reshape(2, 3),
-    "odd, without elements": room[start + 1 : start + 1],
-    "odd, without axes": room[start + 1 : start + 2].reshape(()),
-}
-for name, x in sources.items():
-    for made in (take(dlshim.to_capsule(x, align=64)), importer(dlshim.from_dlpack(x))):
-        assert ((-made).numpy() == -x).all() and made.shape == x.shape, name
-        shared = dlshim.from_dlpack(made).data_ptr() == x.ctypes.data
-        assert shared == (name == "even") or not x.size, name
-odd = fixed[1:7]
-for options in ({}, {"readonly": "copy"}, {"readonly": "share"}, {"order": "C"}):
-    made = take(dlshim.to_capsule(odd, align=64, **options))
-    assert ((-made).numpy() == -odd).all(), options
-if hasattr(tf.ones(1), "__dlpack__"):  # before 2.13 its tensors are no arrays to a kernel
-    made = dlshim.kernel(lambda a: sources["odd"])(tf.ones(3))
-    assert isinstance(made, type(tf.ones(1))), made
-    assert float(tf.reduce_sum(made)) == sources["odd"].sum()
-"""
-
-
 def test_tensorflow_computes_with_what_it_is_given():
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("tensorflow is not in this environment")
-    child = subprocess.run([sys.executable, "-c", UNALIGNED], capture_output=True, text=True)
-    assert child.returncode == 0, child.stderr[-2000:]
+    child.program("unaligned_in_tensorflow")
 
 
 def test_cupy_s_function_is_found_without_a_device():
