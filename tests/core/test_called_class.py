@@ -23,6 +23,7 @@ import pytest
 import dlshim
 from doubles import child, ctable, gil
 from doubles.asking import walk
+from doubles.threads import together
 from sampling import every
 
 SIX = [0, 1, 2, 3, 4, 5]
@@ -646,14 +647,7 @@ def test_two_threads_in_the_methods_of_one_object():
 
     for ask in (memory_of, lambda x: memory_of(x.__dlpack__())):
         x, got = Sub(), []
-        threads = [
-            threading.Thread(target=lambda x=x, ask=ask, got=got: got.append(ask(x)))
-            for _ in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(lambda x=x, ask=ask, got=got: got.append(ask(x)), threads=2, rounds=1)
         assert got == [SIX, SIX] and x.calls == ["Sub"] * 2
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import struct
-import threading
 
 import pytest
 
@@ -21,6 +20,7 @@ from doubles.columns import Count, array, bitmap, child_schema, numbers, schema
 from doubles.columns import child as inner
 from doubles.differences import first_difference
 from doubles.producers import P2
+from doubles.threads import together
 
 ext = test_c_interface.ext
 
@@ -810,11 +810,7 @@ def test_threads_release_what_they_export():
         for x, _ in part:
             assert values(x, order="C") == [1, 2, 3]
 
-    threads = [threading.Thread(target=work, args=(columns[i::8],)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*(lambda i=i: work(columns[i::8]) for i in range(8)), threads=8, rounds=1)
     gc.collect()
     assert sum(count.pending for _, count in columns) == 0
 
