@@ -431,9 +431,7 @@ def check_captures(drv: Any) -> None:
         case = Case(drv, producer, p=p)
         source = case.source(device="cpu", **({"producer_stream": case.p} if named else {}))
         drv.capture_begin(case.p, "relaxed")
-        with pytest.raises(
-            BufferError, match="a graph capture is running, and this export would break it\n  "
-        ):
+        with pytest.raises(BufferError, match="this export would break it"):
             case.export(source)
         assert drv.capture_state(case.p) == "active", (producer, p)
         drv.capture_end(case.p)

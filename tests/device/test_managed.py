@@ -232,9 +232,7 @@ def check_captures(drv: Driver) -> None:
             case = Case(drv, KINDS[kind][0], p=p)
             source = upgraded(kind, case, named)
             drv.capture_begin(case.p)
-            with pytest.raises(
-                BufferError, match="a graph capture is running, and this export would break it\n  "
-            ):
+            with pytest.raises(BufferError, match="this export would break it"):
                 case.export(source)
             assert drv.capture_state(case.p) == "active", (kind, named)
             case.export(source, stream=-1)

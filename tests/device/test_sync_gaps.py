@@ -21,7 +21,7 @@ from doubles import producers, vendors
 from drivers import ALL_LIVE, CUDA_LIVE, Driver, checks, run_checks
 
 CAPTURES = CUDA_LIVE[1:]
-CAPTURE_REFUSED = "a graph capture is running, and this export would break it\n  "
+CAPTURE_REFUSED = "this export would break it"
 GUARDS = CUDA_LIVE[2:]
 
 
@@ -226,9 +226,7 @@ def check_a_probe_of_all_that_a_wait_touches(drv: Driver) -> None:
     other = drv.stream_new(0, True, name="O")
     x = scene.array(fake.NoKw, kind="managed")
     drv.capture_begin(other, "relaxed")
-    with pytest.raises(
-        BufferError, match="a graph capture is running, and this export would break it\n  "
-    ):
+    with pytest.raises(BufferError, match="this export would break it"):
         dlshim.upgrade(x, producer_stream=scene.p).__dlpack__()
     assert drv.capture_state(other) == "active"
     caps.close_accounts()
@@ -245,9 +243,7 @@ def check_l_is_asked_in_the_context_where_it_would_be_used(drv: Driver) -> None:
         x = fake.NoKw(drv, p, device=0)
         drv.capture_begin(blocking, "relaxed")
         for stream in (1, None):
-            with pytest.raises(
-                BufferError, match="a graph capture is running, and this export would break it\n  "
-            ):
+            with pytest.raises(BufferError, match="this export would break it"):
                 dlshim.upgrade(x, producer_stream=p).__dlpack__(stream=stream)
             assert drv.capture_state(blocking) == "active", (where, stream)
         drv.capture_end(blocking)
@@ -372,9 +368,7 @@ def check_managed_memory_of_a_modern_producer_during_a_capture(drv: Driver) -> N
         other = drv.stream_new(0, True, name="O")
         x = scene.array(fake.WarpLike, kind="managed")
         drv.capture_begin(other, "relaxed")
-        with pytest.raises(
-            BufferError, match="a graph capture is running, and this export would break it\n  "
-        ):
+        with pytest.raises(BufferError, match="this export would break it"):
             dlshim.upgrade(x).__dlpack__(max_version=(1, 0), **keywords)
         assert drv.capture_state(other) == "active"
         caps.close_accounts()

@@ -230,9 +230,7 @@ def check_refusals_belong_to_the_export(drv: Any) -> None:
         dlshim.upgrade(scene.array).__dlpack__(stream=-1)
         other = drv.stream_new(0, True, name="O")
         drv.capture_begin(other)
-        with pytest.raises(
-            BufferError, match="a graph capture is running, and this export would break it\n  "
-        ):
+        with pytest.raises(BufferError, match="this export would break it"):
             take(how, scene.upgraded())
         assert drv.capture_state(other) == "active"
         scene.answer()
