@@ -56,6 +56,29 @@ def of(count: Count, type_: object, *chunks: object) -> object:
     return made.of_stream(count, made.stream(count, type_, chunks))
 
 
+def nested(*levels: tuple[str, int, int], data: bytes | None) -> object:
+    """Lists in lists: the format, length and offset of each level, of which the last has data."""
+    first, *lists, (format, length, offset) = levels
+    type_, memory = child_schema(format), inner(length, data, offset=offset)
+    for format, length, offset in reversed(lists):
+        type_, memory = child_schema(format, type_), inner(length, None, memory, offset=offset)
+    format, length, offset = first
+    count = Count()
+    array_ = array(count, length, None, memory, offset=offset)
+    return of(count, schema(count, format, type_), array_)
+
+
+def fixed_shape(**parameters: object) -> bytes:
+    """The metadata of tensors."""
+    return made.metadata(
+        {
+            "other": "x",
+            "ARROW:extension:metadata": json.dumps(parameters),
+            "ARROW:extension:name": "arrow.fixed_shape_tensor",
+        }
+    )
+
+
 def ended(count: Count) -> bool:
     gc.collect()
     return count.pending == 0 and count.released == count.made
@@ -95,43 +118,28 @@ def test_C7_an_offset_is_counted_in_values(offset):
 @pytest.mark.parametrize("offset", [0, 1, 3])
 @pytest.mark.parametrize("inside", [0, 1, 4])
 def test_C7_offsets_of_lists_and_of_items_add_up(offset, inside):
-    count = Count()
-    items = inner(8, numbers(*range(12)), offset=inside)
-    x = of(
-        count,
-        schema(count, "+w:2", child_schema("l")),
-        array(count, 4 - offset, None, items, offset=offset),
-    )
+    levels = ("+w:2", 4 - offset, offset), ("l", 8, inside)
     first = 2 * offset + inside
-    assert values(x) == [[i, i + 1] for i in range(first, 8 + inside, 2)]
+    assert values(nested(*levels, data=numbers(*range(12)))) == [
+        [i, i + 1] for i in range(first, 8 + inside, 2)
+    ]
 
 
 def test_C5_lists_in_lists_are_axes():
-    count = Count()
-    items = inner(6, numbers(*range(7)), offset=1)
-    lists = inner(3, None, items)
-    x = of(
-        count,
-        schema(count, "+w:1", child_schema("+w:2", child_schema("l"))),
-        array(count, 2, None, lists, offset=1),
-    )
+    x = nested(("+w:1", 2, 1), ("+w:2", 3, 0), ("l", 6, 1), data=numbers(*range(7)))
     assert values(x) == [[[3, 4]], [[5, 6]]]
+    x = nested(("+w:2", 2, 0), ("w:2", 4, 0), data=b"abcdefgh")
+    assert values(x) == [[[97, 98], [99, 100]], [[101, 102], [103, 104]]]
 
 
 def test_C5_63_lists_in_each_other_are_64_axes():
-    type_, memory = child_schema("l"), inner(3, numbers(1, 2, 3))
-    count = Count()
-    for _ in range(62):
-        type_, memory = child_schema("+w:1", type_), inner(3, None, memory)
-    x = of(count, schema(count, "+w:1", type_), array(count, 3, None, memory))
+    x = nested(*[("+w:1", 3, 0)] * 63, ("l", 3, 0), data=numbers(1, 2, 3))
     assert dlshim.from_dlpack(x).shape == (3,) + 63 * (1,)
 
 
 @pytest.mark.parametrize("length", [0, 2])
 def test_C5_lists_without_items(length):
-    count = Count()
-    items = inner(0, None)
-    x = of(count, schema(count, "+w:0", child_schema("l")), array(count, length, None, items))
+    x = nested(("+w:0", length, 0), ("l", 0, 0), data=None)
     assert dlshim.from_dlpack(x).shape == (length, 0)
 
 
@@ -150,14 +158,6 @@ def test_C5_bytes_of_a_fixed_number_are_an_axis_or_elements():
         dlshim.from_dlpack(binary(), reinterpret="int64")
 
 
-def test_C5_bytes_in_lists():
-    count = Count()
-    items = inner(4, b"abcdefgh")
-    type_ = schema(count, "+w:2", child_schema("w:2"))
-    x = of(count, type_, array(count, 2, None, items))
-    assert values(x) == [[[97, 98], [99, 100]], [[101, 102], [103, 104]]]
-
-
 TENSORS = {
     "in order": ({"shape": [2, 3]}, (2, 3), lambda a, b: 3 * a + b),
     "named": ({"shape": [2, 3], "dim_names": ["C", "D"]}, (2, 3), lambda a, b: 3 * a + b),
@@ -174,13 +174,7 @@ TENSORS = {
 def test_C5_a_tensor_has_the_axes_that_its_parameters_say(kind):
     parameters, shape, at = TENSORS[kind]
     count = Count()
-    said = made.metadata(
-        {
-            "other": "x",
-            "ARROW:extension:metadata": json.dumps(parameters),
-            "ARROW:extension:name": "arrow.fixed_shape_tensor",
-        }
-    )
+    said = fixed_shape(**parameters)
     items = inner(12, numbers(*range(12)))
     x = of(count, schema(count, "+w:6", child_schema("l"), said=said), array(count, 2, None, items))
     t = dlshim.from_dlpack(x)
@@ -499,12 +493,7 @@ def test_C9_a_stream_without_end_is_left_after_the_second_chunk():
 
 def test_C9_chunks_of_tensors_are_joined_too():
     count = Count()
-    said = made.metadata(
-        {
-            "ARROW:extension:name": "arrow.fixed_shape_tensor",
-            "ARROW:extension:metadata": '{"shape": [2, 3], "permutation": [1, 0]}',
-        }
-    )
+    said = fixed_shape(shape=[2, 3], permutation=[1, 0])
     chunks = [array(count, 1, None, inner(6, numbers(*range(k, k + 6)))) for k in (0, 6)]
     x = of(count, schema(count, "+w:6", child_schema("l"), said=said), *chunks)
     assert values(x, copy=True) == [[[0, 3], [1, 4], [2, 5]], [[6, 9], [7, 10], [8, 11]]]
@@ -562,12 +551,7 @@ def test_C5_booleans_in_lists_and_tensors_are_unpacked():
     inside = array(Count(), 20, bitmap(TRUTHS), offset=0)
     x = of(count, schema(count, "+w:3", child_schema("b")), array(count, 4, None, inside, offset=1))
     assert values(x, copy=True) == [TRUTHS[i : i + 3] for i in range(3, 15, 3)]
-    said = made.metadata(
-        {
-            "ARROW:extension:name": "arrow.fixed_shape_tensor",
-            "ARROW:extension:metadata": '{"shape": [2, 3], "permutation": [1, 0]}',
-        }
-    )
+    said = fixed_shape(shape=[2, 3], permutation=[1, 0])
     inside = array(Count(), 6, bitmap(TRUTHS[:6]))
     x = of(
         count,
