@@ -15,6 +15,7 @@ import pytest
 from project.tree import ROOT, absent, compiler, read_toml, tool
 
 PRODUCER = ROOT / "producer"
+PROGRAMS = ROOT / "tests" / "programs"
 #: A library and the file that makes it; the head of the file has the commands.
 EXAMPLES = {"example": "example.c", "example_cpp": "example.cpp", "example_rust": "example.rs"}
 #: What the checks are put to: arrays of an example, and those that nobody may write.
@@ -124,57 +125,8 @@ def test_it_passes_under_sanitizers(name: str, tmp_path: Path) -> None:
     assert passed(judged(place, LD_PRELOAD=" ".join(runtimes), **env)) > 150
 
 
-LIVES = """
-import gc, sys, threading, weakref
-import numpy as np
-import example
-
-x = example.zeros((3, 4), "float64")
-y = np.from_dlpack(x[::2, ::-1])
-assert (y.shape, y.strides) == ((2, 4), (64, -8)), (y.shape, y.strides)
-y[...] = 7
-x = None
-gc.collect()
-assert y.tolist() == [[7.0] * 4] * 2  # the export keeps the memory
-before = sys.getrefcount(example.Array)
-threads = [threading.Thread(target=lambda: [np.from_dlpack(example.zeros(4)) for _ in range(500)])
-           for _ in range(4)]
-[t.start() for t in threads]; [t.join() for t in threads]
-assert sys.getrefcount(example.Array) == before
-fixed = example.zeros(3, "int32", readonly=True)
-assert not np.from_dlpack(fixed).flags.writeable
-try:
-    fixed.__dlpack__()
-except BufferError as error:
-    assert "read-only" in str(error)
-else:
-    raise AssertionError
-copy = np.from_dlpack(fixed, copy=True)
-assert copy.flags.writeable and copy.ctypes.data % 64 == 0
-assert "dlshim" not in sys.modules
-far = example.zeros((2**31 + 16,), "uint8")  # offsets of more than 31 bits
-offset = np.from_dlpack(far[2**31 :]).ctypes.data - np.from_dlpack(far).ctypes.data
-assert offset == 2**31, offset
-wrongs = [{"max_version": [1, 0]}, {"max_version": 1}, {"dl_device": [1, 0]}, {"dl_device": (1,)}]
-for wrong in wrongs:
-    try:
-        fixed.__dlpack__(**wrong)
-    except TypeError as error:
-        assert "two integers" in str(error)
-    else:
-        raise AssertionError(wrong)
-kept = fixed.__dlpack__(max_version=(1, 0))  # an export that is alive at the end
-del sys.modules["example"], example, far, fixed, x  # a deleter outlives its module
-gc.collect()
-assert y.tolist() == [[7.0] * 4] * 2
-del y
-gc.collect()
-print("done")
-"""
-
-
 def test_exports_live_as_long_as_their_consumers(folder: Path) -> None:
-    done = run(folder, "-c", LIVES)
+    done = run(folder, str(PROGRAMS / "exports_of_the_one_file_producer.py"))
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
@@ -205,68 +157,21 @@ def test_an_export_that_nobody_takes_ends_in_a_subinterpreter(folder: Path) -> N
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
-#: A module with one type, whose arrays have no elements and two extents whose product overflows.
-FAR = """
-#include "dlpack_producer.h"
-static int describe(PyObject *self, dlpack_array *array)
-{
-    static const int64_t shape[] = {0, 1LL << 40, 1LL << 40};
-    (void)self; array->ndim = 3; array->code = 2; array->bits = 64; array->shape = shape;
-    return 0;
-}
-DLPACK_PRODUCER(far, describe)
-static PyMethodDef methods[] = {DLPACK_PRODUCER_METHODS(far), {NULL, NULL, 0, NULL}};
-static PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, NULL}};
-static PyType_Spec spec = {"far.Far", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT, slots};
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "far", NULL, -1, NULL,
-                                        NULL, NULL, NULL, NULL};
-PyMODINIT_FUNC PyInit_far(void)
-{
-    PyObject *module = PyModule_Create(&definition);
-    PyModule_AddObject(module, "Far", PyType_FromSpec(&spec));
-    return module;
-}
-"""
-ASK_FAR = """
-import far
-for asked in ({}, {"max_version": (1, 0)}, {"copy": True}):
-    try:
-        far.Far().__dlpack__(**asked)
-    except BufferError as error:
-        assert "more bytes than memory can have" in str(error)
-    else:
-        raise AssertionError(asked)
-"""
-
-
 def test_extents_without_elements_do_not_overflow(tmp_path: Path) -> None:
-    (tmp_path / "far.c").write_text(FAR)
     trap = ["-fsanitize=signed-integer-overflow", "-fsanitize-undefined-trap-on-error"]
     options = [*WARNINGS.split(), *trap, "-shared", "-fPIC", *places()]
-    compiled(compiler(), *options, str(tmp_path / "far.c"), "-o", str(tmp_path / "far.so"))
-    done = run(tmp_path, "-c", ASK_FAR)
+    source = PROGRAMS / "extents_that_overflow.c"
+    compiled(compiler(), *options, str(source), "-o", str(tmp_path / "far.so"))
+    done = run(tmp_path, str(PROGRAMS / "extents_that_overflow.py"))
     assert done.returncode == 0, done.stderr
-
-
-CASTS = """
-#include "dlpack_producer.h"
-static int describe(PyObject *, dlpack_array *) { return 0; }
-static PyObject *take(PyObject *) { return nullptr; }
-DLPACK_PRODUCER(image, describe)
-DLPACK_PRODUCER_TABLE(image, describe, take)
-static PyMethodDef methods[] = {DLPACK_PRODUCER_METHODS(image), {nullptr, nullptr, 0, nullptr}};
-PyMethodDef *use(PyTypeObject *);
-PyMethodDef *use(PyTypeObject *type) { return image_add_table(type) == 0 ? methods : nullptr; }
-"""
 
 
 @pytest.mark.parametrize("standard", ["c++11", "c++17", "c++23"])
 def test_it_has_no_cast_that_cpp_warns_of(standard: str, tmp_path: Path) -> None:
     """It had C's own, which -Wold-style-cast names."""
-    (tmp_path / "casts.cpp").write_text(CASTS)
     warnings = ["-Wpedantic", "-Wconversion", "-Wold-style-cast", "-Wuseless-cast", "-Wcast-qual"]
     options = [f"-std={standard}", "-fsyntax-only", *WARNINGS.split(), *warnings, *places()]
-    compiled(tool("g++"), *options, str(tmp_path / "casts.cpp"))
+    compiled(tool("g++"), *options, str(PROGRAMS / "casts_of_the_producer.cpp"))
 
 
 def places() -> list[str]:
@@ -280,18 +185,6 @@ def compiled(*command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-USE = """
-#include "dlpack_producer.h"
-static int describe(PyObject *self, dlpack_array *array)
-{ (void)self; array->ndim = 0; return 0; }
-static PyObject *take(PyObject *capsule) { return PyCapsule_GetContext(capsule) ? NULL : capsule; }
-DLPACK_PRODUCER(thing, describe)
-DLPACK_PRODUCER_TABLE(thing, describe, take)
-extern PyMethodDef methods[];
-PyMethodDef methods[] = {DLPACK_PRODUCER_METHODS(thing), {NULL, NULL, 0, NULL}};
-int add(PyTypeObject *type);
-int add(PyTypeObject *type) { return thing_add_table(type); }
-"""
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wcast-qual", "-Werror"]
 
 
@@ -311,7 +204,7 @@ def test_the_header_compiles_without_a_warning(
     standard: str, more: str, program: str, tmp_path: Path
 ) -> None:
     use = tmp_path / ("use.cpp" if "+" in standard else "use.c")
-    use.write_text(USE)
+    use.write_text((PROGRAMS / "use_of_the_producer.c").read_text())
     if program == "clang":
         found = shutil.which("clang++" if "+" in standard else "clang") or ""
         if not found:

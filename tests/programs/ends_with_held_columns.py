@@ -1,6 +1,6 @@
 """Columns that are exported are held while this process ends, or a fork's child drops them.
 
-    python ends_with_held_columns.py HOW       for tests/core/test_columns.py
+The argument is a key of HOW; tests/core/test_columns.py has them all.
 """
 
 import gc
