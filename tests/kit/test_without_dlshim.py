@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 from project.tree import ROOT, read_toml
 
+from doubles import child
 from kit.test_plugin import KIT, TESTS
-
-PROGRAM = """
-import json, sys
-sys.modules["dlshim"] = None  # as if it were not there
-from dlshim_testing import check_consumer, check_producer
-from kit import wrong_consumers, wrong_producers
-told = []
-for report in (check_producer(wrong_producers.right), check_consumer(wrong_consumers.right)):
-    told += [(each.check, each.status, each.evidence) for each in report.findings]
-print(json.dumps(told))
-"""
 
 
 @pytest.fixture(scope="module")
 def told() -> Any:
-    path = f"import sys; sys.path[:0] = [{str(KIT)!r}, {TESTS!r}]\n"
-    run = [sys.executable, "-c", path + PROGRAM]
-    return json.loads(subprocess.run(run, check=True, capture_output=True, text=True).stdout)
+    return json.loads(child.program("kit_without_dlshim", paths=(str(KIT), TESTS)))
 
 
 def test_every_check_runs_without_dlshim(told: Any) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import ctypes as C
 import gc
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
-from pathlib import Path
 from typing import Any
 
 import dpctl
@@ -18,6 +15,7 @@ import pytest
 
 import dlshim
 from dlshim import _core, habits
+from doubles import child
 from doubles.asking import bare, counting, versioned
 
 from . import runtime
@@ -263,57 +261,21 @@ def test_a_stream_beside_the_host_is_not_passed_on(queue):
 
 # --- the crash ------------------------------------------------------------------------------------
 
-#: An old producer whose capsule has no strides, which was right up to DLPack 1.1.
-NULL_STRIDES = """
-    from oneapi import conftest, runtime  # the first import finds the device
-    from doubles import capsules as caps
-    import dlshim
-
-    class Old:
-        def __dlpack__(self, **ignored):
-            fields = {"strides": None, "device": (14, 0), "data": memory._pointer}
-            return caps.Made((6,), version=VERSION, **fields).capsule()
-
-        def __dlpack_device__(self):
-            return (14, 0)
-
-    memory = runtime.memory(24)
-    wrapped = dlshim.upgrade(Old()) if UPGRADED else Old()
-    y = runtime.CONSUMERS[CONSUMER](wrapped)
-    print(runtime.values(y), runtime.address(y) == memory._pointer)
-"""
-
-
-def in_a_child(**names: Any) -> subprocess.CompletedProcess[str]:
-    before = "".join(f"{name} = {value!r}\n" for name, value in names.items())
-    return subprocess.run(
-        [sys.executable, "-c", before + textwrap.dedent(NULL_STRIDES)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=Path(__file__).parents[1],
-    )
-
-
 OF_THAT_TIME = pytest.mark.parametrize("version", [None, (1, 0), (1, 1)], ids=str)
 
 
 @OF_THAT_TIME
 @pytest.mark.parametrize("consumer", runtime.CONSUMERS)
 def test_strides_of_NULL_that_kill_dpnp_are_harmless_upgraded(consumer, version):
-    done = in_a_child(CONSUMER=consumer, VERSION=version, UPGRADED=True)
-    assert (done.returncode, done.stdout) == (0, "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0] True\n"), done
+    said = child.program("null_strides_on_sycl", consumer, version, True)
+    assert said == "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0] True\n"
 
 
 @OF_THAT_TIME
 @pytest.mark.parametrize("consumer", runtime.CONSUMERS)
 def test_negative_control_strides_of_NULL_bare(consumer, version):
-    done = in_a_child(CONSUMER=consumer, VERSION=version, UPGRADED=False)
-    if runtime.HAS_DPNP:
-        assert done.returncode == -signal.SIGSEGV, done
-    else:
-        assert done.returncode == 0, done
+    ends = -signal.SIGSEGV if runtime.HAS_DPNP else 0
+    child.program("null_strides_on_sycl", consumer, version, False, returncode=ends)
 
 
 # --- lifetimes ---------------------------------------------------------------------------------
