@@ -294,16 +294,6 @@ def test_order_none_keeps_strides_too(ask):
         assert imported.view.strides == (1, 3)
 
 
-def test_order_c_against_copy_false():
-    for options, asked in (({"copy": False}, {}), ({}, {"copy": False})):
-        x = P2((3, 2), "int32", strides=(1, 3))
-        with pytest.raises(dlshim.CopyRequiredError) as error:
-            versioned(dlshim.upgrade(x, order="C", **options), **asked)
-        tells(error.value, "copy", "order")
-        assert error.value.reason == "order"
-        assert pickle.loads(pickle.dumps(error.value)).reason == "order"
-
-
 # --- align ----------------------------------------------------------------------------
 
 
@@ -332,15 +322,6 @@ def test_align_copies_only_if_needed(align, ask):
     walk([0, 4, 8, 16, 64, 256], check)
 
 
-def test_align_against_copy_false():
-    block, address = at(4)
-    x = P2((2, 3), "float32", memory=block, data=address)
-    with pytest.raises(dlshim.CopyRequiredError) as error:
-        versioned(dlshim.upgrade(x, align=64, copy=False))
-    tells(error.value, "align")
-    assert error.value.reason == "align"
-
-
 def test_align_of_an_empty_tensor():
     x = P2((0, 3), "float32", data=None)
     with versioned(dlshim.upgrade(x, align=4096)) as imported:
@@ -351,6 +332,30 @@ def test_copies_are_64_byte_aligned_and_more_if_asked():
     for align in (None, 8, 64, 128, 4096):
         with versioned(dlshim.upgrade(P2(), align=align), copy=True) as imported:
             assert imported.view.element_zero % max(64, align or 0) == 0
+
+
+# --- copy=False -----------------------------------------------------------------------
+
+#: What needs a copy: the object, the option, the word for it, and the reason.
+NEEDS_A_COPY = {
+    "order": (lambda: P2((3, 2), "int32", strides=(1, 3)), {"order": "C"}, "order", "order"),
+    "align": (lambda: P2((2, 3), "float32", start=1), {"align": 64}, "align", "align"),
+    "readonly": (lambda: P2(readonly=True), {"readonly": "copy"}, "read-only", "readonly"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("source", "options", "word", "reason"), NEEDS_A_COPY.values(), ids=NEEDS_A_COPY.keys()
+)
+def test_copy_false_against_an_option_that_copies(source, options, word, reason, ask):
+    """Whoever forbids it, the user or the consumer."""
+    for forbids, asked in (({"copy": False}, {}), ({}, {"copy": False})):
+        with pytest.raises(dlshim.CopyRequiredError) as error:
+            ask(dlshim.upgrade(source(), **options, **forbids), **asked)
+        tells(error.value, "copy", word)
+        assert error.value.reason == reason
+        assert pickle.loads(pickle.dumps(error.value)).reason == reason
 
 
 # --- reinterpret ----------------------------------------------------------------------

@@ -93,19 +93,6 @@ def test_T8_copy_gives_every_consumer_a_private_copy(cls):
         assert caps.look(x._versioned()).values() == x.values()  # the original is untouched
 
 
-@BOTH
-def test_T8_a_copy_of_read_only_memory_against_copy_false(ask):
-    upgraded = dlshim.upgrade(P2(readonly=True), readonly="copy", copy=False)
-    with pytest.raises(dlshim.CopyRequiredError, match="read-only") as error:
-        ask(upgraded)
-    assert error.value.reason == "readonly"
-    version = (1, 0) if ask is versioned else None
-    with pytest.raises(dlshim.CopyRequiredError):
-        dlshim.upgrade(P2(readonly=True), readonly="copy").__dlpack__(
-            max_version=version, copy=False
-        )
-
-
 PRIVATE = {
     "order": (lambda: P2((40, 50), "float32", strides=(1, 40), readonly=True), {"order": "C"}),
     "align": (lambda: P2((40, 50), "float32", start=1, readonly=True), {"align": 64}),
