@@ -21,7 +21,7 @@ import dlshim
 from dlshim import _core
 from doubles import capsules as caps
 from doubles import sycl
-from doubles.asking import ASKINGS, bare, tells, versioned
+from doubles.asking import ASKINGS, bare, refused, tells, versioned
 from doubles.producers import P2
 from doubles.sycl import Context, Device, Getter, Memory, Queue, SyclOnly
 
@@ -75,8 +75,6 @@ def test_shape_in(ask):
             assert imported.view.shape == shape
             assert imported.view.device == (14, 0)
             assert (imported.view.strides or ()) == caps.row_major(shape)
-    with ask(dlshim.upgrade(SyclOnly(changes={"shape": [2, 3]}))) as imported:
-        assert imported.values() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +90,6 @@ def test_shape_in(ask):
         ("|c8", (5, 64, 1)),
         ("|c16", (5, 128, 1)),
         (caps.native("<f4"), (2, 32, 1)),
-        ("=f4", (2, 32, 1)),
     ],
 )
 def test_typestr_in_begins_with_a_bar_whatever_the_size(typestr, dtype):
@@ -108,17 +105,6 @@ def test_data_in_is_the_address(ask):
         assert imported.values() == [0, 1, 2, 3, 4, 5]
     with ask(dlshim.upgrade(SyclOnly(changes={"data": [Index(x.base), 0]}))) as imported:
         assert imported.view.data == x.base
-
-
-def test_data_in_says_read_only():
-    x = SyclOnly(readonly=True)
-    assert dlshim.from_dlpack(x).readonly
-    with versioned(dlshim.upgrade(x)) as imported:
-        assert imported.view.readonly
-    with pytest.raises(BufferError) as error:
-        bare(dlshim.upgrade(x))
-    tells(error.value, "read-only", "readonly=")
-    assert not dlshim.from_dlpack(SyclOnly()).readonly
 
 
 def test_data_of_memory_objects_is_writable_whatever_they_say():
@@ -148,14 +134,6 @@ def test_strides_in_count_elements(ask):
         assert imported.values() == [0, 2, 4, 12, 14, 16]
     for dtype in ("uint8", "float64"):
         assert dlshim.from_dlpack(SyclOnly((3, 2), dtype, strides=(1, 3))).strides == (1, 3)
-
-
-@BOTH
-@pytest.mark.parametrize("changes", [{"strides": None}, {"strides": DROP}], ids=["None", "absent"])
-def test_strides_in_default_to_row_major(ask, changes):
-    with ask(dlshim.upgrade(SyclOnly((2, 3, 4), changes=changes))) as imported:
-        assert imported.view.strides == (12, 4, 1)
-        assert imported.values() == list(range(24))
 
 
 @BOTH
@@ -200,27 +178,14 @@ def test_offset_in_stays_apart_with_negative_strides(ask):
 
 # --- what is wrong ------------------------------------------------------------------------
 
-#: What is wrong, the changed entries, and words of the message.
+#: What is wrong in this dict beside the entries that all dicts share (test_ways_in.py), the changed
+#: entries, and words of the message.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "no version": ({"version": DROP}, "version.*missing"),
     "version 0": ({"version": 0}, "version.*1, not 0"),
     "version 2": ({"version": 2}, "version.*1, not 2"),
-    "huge version": ({"version": 2**80}, "version.*1208925819614629174706176"),
     "version of a bool": ({"version": True}, "version.*bool"),
-    "version of a float": ({"version": 1.0}, "version.*float"),
-    "no shape": ({"shape": DROP}, "shape.*missing"),
-    "shape of a wrong type": ({"shape": 6}, "shape.*int"),
-    "extent of a wrong type": ({"shape": (2, 3.0)}, "shape.*float"),
-    "negative extent": ({"shape": (2, -3)}, "-3"),
-    "overflowing extents": ({"shape": (2**40, 2**40)}, "overflow"),
-    "65 dimensions": ({"shape": (1,) * 65}, "65"),
-    "no typestr": ({"typestr": DROP}, "typestr.*missing"),
-    "typestr of a wrong type": ({"typestr": 4}, "typestr.*4"),
-    "foreign order": ({"typestr": caps.native(">f4")}, "byte order"),
-    "objects": ({"typestr": "|O8"}, "Python objects"),
     "void": ({"typestr": "|V8"}, "no code for"),
-    "strides of a wrong type": ({"strides": 4}, "strides.*int"),
-    "too few strides": ({"strides": (4,)}, "strides.*1 entries"),
     "strides that overflow as bytes": ({"strides": (2**62, 1)}, r"strides.*\[0\].*overflow"),
     "strides that overflow": ({"strides": (2**60, 2**60), "shape": (9, 9)}, "overflow"),
     "negative offset": ({"offset": -1}, "offset.*0 or above.*-1"),
@@ -229,13 +194,8 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "offset of a bool": ({"offset": True}, "offset.*bool"),
     "offset of a float": ({"offset": 1.0}, "offset.*float"),
     "no data": ({"data": DROP}, "data.*missing"),
-    "a bare address": ({"data": 0x1000}, "data.*pair.*int"),
-    "short data": ({"data": (0x1000,)}, "data.*pair"),
-    "long data": ({"data": (0x1000, False, 0)}, "data.*pair"),
-    "address of a wrong type": ({"data": ("x", False)}, "data.*address.*str"),
+    "a buffer": ({"data": b"ab"}, "data.*pair.*bytes"),
     "address of a bool": ({"data": (True, False)}, "data.*address.*bool"),
-    "negative address": ({"data": (-8, False)}, "data.*address.*-8"),
-    "NULL address": ({"data": (0, False)}, "NULL"),
     "no syclobj": ({"syclobj": DROP}, "syclobj.*missing.*SyclQueue.*filter string"),
     "syclobj None": ({"syclobj": None}, "syclobj.*missing"),
     "syclobj of a number": ({"syclobj": 0}, "syclobj.*SyclQueue.*not int"),
@@ -243,44 +203,9 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("changes", "words"), ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize(("changes", "words"), ODD.values(), ids=ODD)
 def test_dicts_that_are_wrong(changes, words):
-    x = SyclOnly(changes=changes)
-    for attempt in (bare, versioned):
-        with pytest.raises(BufferError) as error:
-            attempt(dlshim.upgrade(x))
-        tells(error.value, "SyclOnly", words)
-    with pytest.raises(BufferError):
-        dlshim.from_dlpack(x)
-
-
-@pytest.mark.parametrize("given", [5, [("shape", (2,))], "dict"], ids=repr)
-def test_no_dict(given):
-    x = type("Given", (), {PROTOCOL: given})()
-    with pytest.raises(BufferError) as error:
-        versioned(dlshim.upgrade(x))
-    tells(error.value, "Given", PROTOCOL, "a dict was expected", type(given).__name__)
-
-
-def test_a_class_can_say_that_it_does_not_offer_it():
-    class Host(bytearray):
-        __sycl_usm_array_interface__ = None
-
-    with versioned(dlshim.upgrade(Host(b"abc"))) as imported:
-        assert imported.view.device == (1, 0)
-        assert imported.values() == [97, 98, 99]
-
-
-@pytest.mark.parametrize("failure", [RuntimeError("r"), ValueError("v"), TypeError("t")])
-def test_a_property_that_raises(failure):
-    class Raises:
-        @property
-        def __sycl_usm_array_interface__(self) -> Any:
-            raise failure
-
-    with pytest.raises(BufferError) as error:
-        versioned(dlshim.upgrade(Raises()))
-    assert failure in (error.value.__cause__, error.value.__context__)
+    refused(SyclOnly(changes=changes), words)
 
 
 # --- syclobj: in ----------------------------------------------------------------------------
@@ -409,9 +334,7 @@ def test_a_capsule_can_be_read_again(of):
 def test_a_used_capsule_says_so(of, name):
     capsule = of()._get_capsule()
     sycl.use(capsule, name)
-    with pytest.raises(BufferError) as error:
-        versioned(dlshim.upgrade(SyclOnly(syclobj=capsule)))
-    tells(error.value, "SyclOnly", "syclobj", "has been used")
+    refused(SyclOnly(syclobj=capsule), "syclobj", "has been used")
 
 
 def test_a_capsule_of_something_else():
@@ -420,12 +343,9 @@ def test_a_capsule_of_something_else():
             return sycl.capsule("SyclDeviceRef", None)
 
     for wrong in (OfDevice()._get_capsule(), OfDevice()):
-        with pytest.raises(BufferError) as error:
-            versioned(dlshim.upgrade(SyclOnly(syclobj=wrong)))
-        tells(error.value, "SyclOnly", "syclobj", "SyclQueue")
-    with pytest.raises(BufferError) as error:
-        versioned(dlshim.upgrade(SyclOnly(syclobj=Getter(SimpleNamespace(_get_capsule=int)))))
-    tells(error.value, "SyclOnly", "syclobj", "_get_capsule", "Getter")
+        refused(SyclOnly(syclobj=wrong), "syclobj", "SyclQueue")
+    wrong = Getter(SimpleNamespace(_get_capsule=int))
+    refused(SyclOnly(syclobj=wrong), "syclobj", "_get_capsule", "Getter")
 
 
 def test_the_first_device_of_a_context_counts():
@@ -435,10 +355,8 @@ def test_the_first_device_of_a_context_counts():
 
 @pytest.mark.usefixtures("imported_library")
 def test_a_filter_string_that_fits_nothing():
-    with pytest.raises(BufferError) as error:
-        versioned(dlshim.upgrade(SyclOnly(syclobj="nonsense")))
-    tells(error.value, "SyclOnly", "syclobj", "'nonsense'", "assume_device=")
-    assert isinstance(error.value.__cause__, sycl.SyclDeviceCreationError)
+    error = refused(SyclOnly(syclobj="nonsense"), "syclobj", "'nonsense'", "assume_device=")
+    assert isinstance(error.__cause__, sycl.SyclDeviceCreationError)
 
 
 @pytest.mark.usefixtures("no_library")
@@ -464,9 +382,7 @@ def test_objects_tell_the_device_themselves(form):
 def test_a_device_without_a_number(number):
     x = SyclOnly(syclobj=Queue(Device(0)))
     x.queue.sycl_device.number = number
-    with pytest.raises(BufferError) as error:
-        versioned(dlshim.upgrade(x))
-    tells(error.value, "SyclOnly", "syclobj", "device", r"assume_device=\(14")
+    refused(x, "syclobj", "device", r"assume_device=\(14")
     with versioned(dlshim.upgrade(x, assume_device=(14, 1))) as imported:
         assert imported.view.device == (14, 1)
 
@@ -500,23 +416,6 @@ def test_empty_arrays_are_not_waited_for(ask, shape):
         with ask(dlshim.upgrade(x)) as imported:
             assert (imported.view.shape, imported.view.data) == (shape, address)
         assert x.queue.log == []
-
-
-def test_the_object_its_dict_and_its_queue_live_as_long_as_any_export():
-    x = SyclOnly()
-    died = weakref.ref(x), weakref.ref(x.queue)
-    tensor = dlshim.from_dlpack(x)
-    imported = versioned(dlshim.upgrade(x))
-    again = versioned(tensor)
-    del x, tensor
-    gc.collect()
-    assert all(ref() is not None for ref in died)
-    imported.release()
-    gc.collect()
-    assert all(ref() is not None for ref in died)
-    again.release()
-    gc.collect()
-    assert [ref() for ref in died] == [None, None]
 
 
 def test_a_cycle_through_the_dict_is_collected():

@@ -70,6 +70,25 @@ def tells(error: BaseException, *words: str) -> None:
     assert not missing, f"{text!r} does not tell {missing}"
 
 
+def refused(x: Any, *words: str) -> BufferError:
+    """Neither generation of consumers nor a Tensor gets the memory of x.  Each error names the type
+    of x and holds these words; the last one is returned."""
+    import pytest
+
+    import dlshim
+
+    takes = (
+        lambda: bare(dlshim.upgrade(x)),
+        lambda: versioned(dlshim.upgrade(x)),
+        lambda: dlshim.from_dlpack(x),
+    )
+    for take in takes:
+        with pytest.raises(BufferError) as error:
+            take()
+        tells(error.value, type(x).__name__, *words)
+    return error.value
+
+
 def scribble(size: int) -> None:
     """Write over freed memory of about this size, so that a read after the end shows."""
     libc = caps._libc

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from .older import typestr_of
+from .older import InterfaceOnly, typestr_of
 
 
 class LazyPair(Sequence):
@@ -34,7 +34,7 @@ class CudaOnly:
     cuDF.  `changes` replace entries of the dict; an entry set to DROP is left out.
     """
 
-    DROP = object()
+    DROP = InterfaceOnly.DROP
 
     def __init__(
         self,

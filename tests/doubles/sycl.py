@@ -13,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from . import capsules as caps
-from .older import typestr_of
+from .older import InterfaceOnly, typestr_of
 from .producers import Array
 
 QUEUE, CONTEXT = "SyclQueueRef", "SyclContextRef"
@@ -203,7 +203,7 @@ class SyclOnly:
     replace entries of the dict; an entry set to DROP is left out.
     """
 
-    DROP = object()
+    DROP = InterfaceOnly.DROP
     READONLY = False
 
     def __init__(
