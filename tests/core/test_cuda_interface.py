@@ -19,7 +19,7 @@ from doubles import child
 from doubles import cuda_interface as cai
 from doubles.asking import ASKINGS, refused, tells, versioned
 from doubles.cuda_interface import CudaOnly, LazyPair, empty
-from doubles.older import DEEP
+from doubles.older import DEEP, Index
 from doubles.producers import P2
 
 pytestmark = pytest.mark.once  # there is never a capsule to hand on
@@ -35,16 +35,6 @@ class Sized:
 
     def __len__(self) -> int:
         return 2
-
-
-class Index:
-    """An int to whoever asks by `__index__`: numpy.uint64, ctypes-like pointer classes."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __index__(self) -> int:
-        return self.number
 
 
 # --- refused ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import sycl
 from doubles.asking import ASKINGS, bare, refused, tells, versioned
+from doubles.older import Index
 from doubles.producers import P2
 from doubles.sycl import Context, Device, Getter, Memory, Queue, SyclOnly
 
@@ -43,16 +44,6 @@ def imported_library(monkeypatch):
 @pytest.fixture
 def no_library(monkeypatch):
     monkeypatch.delitem(sys.modules, "dpctl", raising=False)
-
-
-class Index:
-    """An int to whoever asks by `__index__`."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __index__(self) -> int:
-        return self.number
 
 
 @pytest.mark.parametrize("direction", ["in", "out"])

@@ -142,6 +142,16 @@ class InterfaceOnly(Older):
 DEEP: list[Any] = functools.reduce(lambda inner, _: [(inner,)], range(50_000), [])
 
 
+class Index:
+    """An int to whoever asks by `__index__`: numpy.uint64, ctypes-like pointer classes."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __index__(self) -> int:
+        return self.number
+
+
 class Broken:
     """Its older protocol raises, or is no dict, no capsule, of another name."""
 
