@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from core.test_ways_in import DEEP
 
 import dlshim
 from dlshim import _core
@@ -19,7 +20,7 @@ from doubles import child
 from doubles import cuda_interface as cai
 from doubles.asking import ASKINGS, refused, tells, versioned
 from doubles.cuda_interface import CudaOnly, LazyPair, empty
-from doubles.older import DEEP, Index
+from doubles.older import Index
 from doubles.producers import P2
 
 pytestmark = pytest.mark.once  # there is never a capsule to hand on

@@ -21,7 +21,7 @@ from doubles import capsules as caps
 from doubles import child, consumers, older, producers
 from doubles.asking import ASKINGS, bare, refused, tells, versioned, walk
 from doubles.cuda_interface import CudaOnly, empty
-from doubles.older import DEEP, InterfaceOnly, StructOnly
+from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import P1, P2, P0Mxnet, P0SnakeToDlpack, P0ToDlpack, P0VersionedToDlpack
 from doubles.sycl import Queue, SyclOnly
 
@@ -385,6 +385,8 @@ DICTS = {
 }
 DICT = pytest.mark.parametrize("protocol", DICTS)
 FIELDS = [("x", caps.native("<f2")), ("y", caps.native("<f2"))]
+#: Lists and tuples in each other, deeper than any stack: they cannot be shown.
+DEEP = functools.reduce(lambda inner, _: [(inner,)], range(50_000), [])
 
 #: What is wrong, the changed entries, and words of the message.
 WRONG = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes as C
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -136,10 +135,6 @@ class InterfaceOnly(Older):
         }
         entries |= self.changes
         return {key: value for key, value in entries.items() if value is not self.DROP}
-
-
-#: Lists and tuples in each other, deeper than any stack: an entry that cannot be shown.
-DEEP: list[Any] = functools.reduce(lambda inner, _: [(inner,)], range(50_000), [])
 
 
 class Index:
