@@ -1,7 +1,7 @@
 """`__cuda_array_interface__` in and out, as far as no driver is needed.
 
 Which dicts are refused, arrays without elements, and what a Tensor says of device memory; with
-a driver: tests/device/test_cuda_interface.py.
+a driver: tests/device/test_cuda_interface.py.  Entries that all dicts share: test_ways_in.py.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class Sized:
 
 # --- refused ----------------------------------------------------------------------------
 
-#: What is wrong in this dict beside the entries that all dicts share (test_ways_in.py), the changed
-#: entries, and words of the message.
+#: What is wrong, the changed entries, and words of the message.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "no version": ({"version": DROP}, "version.*missing"),
     "version None": ({"version": None}, "version.*missing"),

@@ -1,7 +1,7 @@
 """`__sycl_usm_array_interface__` v1 in and out, field by field, on doubles of dpctl's objects.
 
 The same on a real runtime: tests/oneapi.  The fields are those of dpctl's page: shape, typestr,
-data, strides, offset, syclobj, version.
+data, strides, offset, syclobj, version.  Entries that all dicts share: test_ways_in.py.
 """
 
 from __future__ import annotations
@@ -169,8 +169,7 @@ def test_offset_in_stays_apart_with_negative_strides(ask):
 
 # --- what is wrong ------------------------------------------------------------------------
 
-#: What is wrong in this dict beside the entries that all dicts share (test_ways_in.py), the changed
-#: entries, and words of the message.
+#: What is wrong, the changed entries, and words of the message.
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "no version": ({"version": DROP}, "version.*missing"),
     "version 0": ({"version": 0}, "version.*1, not 0"),

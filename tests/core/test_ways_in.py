@@ -1,4 +1,7 @@
-"""Every older way in on the host: buffer, array struct, array interface, capsule functions."""
+"""Every older way in on the host: buffer, array struct, array interface, capsule functions.
+
+And the entries that all dicts of an interface share, each tried with all three dicts.
+"""
 
 from __future__ import annotations
 
