@@ -425,6 +425,7 @@ WRONG = {
     "too few strides": ({"strides": (4,)}, "strides.*1 entries"),
     "stride of a float": ({"strides": (12.0, 4)}, "strides.*float"),
     "huge strides": ({"strides": (2**62, 2**62)}, "overflow"),
+    "65 strides": ({"strides": (4,) * 65}, "strides.*65 entries, at most 64"),
     "deep strides": ({"strides": (DEEP, DEEP)}, "strides.*list"),
     "a bare address": ({"data": 0x1000}, "data.*(pair|tuple).*int"),
     "short data": ({"data": (0x1000,)}, "data.*(pair|tuple).*not a sequence of length 1"),
@@ -704,6 +705,8 @@ WRONG_HERE = {
     "a negative offset": ({"data": bytearray(24), "offset": -4}, "offset.*0 or above, not -4"),
     "a huge offset": ({"data": bytearray(24), "offset": 2**62}, "beyond the 24 bytes"),
     "strides that reach too far": ({"data": bytearray(24), "strides": (12, 8)}, "beyond the 24"),
+    "an offset of an address": ({"offset": 4}, "offset.*not from an address"),
+    "a wrong pair and offset": ({"data": (1,), "offset": -1}, "data.*a sequence of length 1"),
     "no multiple": ({"strides": (13, 4)}, r"strides\[0\] is 13 bytes"),
     "mask": ({"mask": "a mask"}, "it has a mask"),
     "void": ({"typestr": "|V12"}, "no code for"),
@@ -715,9 +718,11 @@ def test_interfaces_that_are_wrong(changes, words):
     refused(InterfaceOnly(changes=changes), words)
 
 
-def test_an_odd_stride_in_a_size_1_dimension_does_not_matter():
-    x = InterfaceOnly((1, 3), "float32", strides=(1, 1))
-    x.changes["strides"] = (13, 4)
+@pytest.mark.parametrize(
+    "changes", [{"strides": (13, 4)}, {"version": DROP}], ids=["stride", "version"]
+)
+def test_an_odd_stride_of_one_element_and_no_version_do_not_matter(changes):
+    x = InterfaceOnly((1, 3), "float32", changes=changes)
     with versioned(dlshim.upgrade(x)) as imported:
         assert imported.values() == [0, 1, 2]
 
