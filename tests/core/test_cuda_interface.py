@@ -44,7 +44,7 @@ class Sized:
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "no version": ({"version": DROP}, "version.*missing"),
     "version None": ({"version": None}, "version.*missing"),
-    "version of a bool": ({"version": True}, "version.*bool"),
+    "version of a bool": ({"version": True}, "version.*from 0 to 3, not bool"),
     "version 4": ({"version": 4}, "version 4 is newer"),
     "mask": ({"mask": empty()}, "mask"),
     "a mask before there were any": ({"mask": "something", "version": 0}, "mask"),
