@@ -22,6 +22,7 @@ from doubles.asking import ASKINGS, refused, tells, versioned
 from doubles.cuda_interface import CudaOnly, LazyPair, empty
 from doubles.older import Index
 from doubles.producers import P2
+from doubles.streams import Index
 
 pytestmark = pytest.mark.once  # there is never a capsule to hand on
 

@@ -38,6 +38,7 @@ from doubles.producers import (
     fresh,
     jax_like,
 )
+from doubles.streams import CupyOldStream, NvcvStream, Queue, RmmStream, WarpStream
 
 BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 
@@ -335,33 +336,12 @@ def test_N6_a_host_producer_is_never_given_a_stream(cls, ask):
     walk(HOST_STREAMS, check)
 
 
-class CudaStreamMethod:
-    def __cuda_stream__(self):
-        return (0, 4096)
-
-
-class CudaStreamAttribute:
-    cuda_stream = 4096
-
-
-class Pointer:
-    ptr = 0
-
-
-class Handle:
-    handle = 12
-
-
-class Queue:
-    def _get_capsule(self):
-        raise AssertionError("not on the host")
-
-
 @BOTH
 @pytest.mark.parametrize(
-    "stream", [CudaStreamMethod(), CudaStreamAttribute(), Pointer(), Handle(), Queue()],
+    "stream",
+    [RmmStream(4096), WarpStream(4096), CupyOldStream(0), NvcvStream(12), Queue()],
     ids=lambda s: type(s).__name__,
-)  # fmt: skip
+)
 def test_host_memory_accepts_any_stream_object(stream, ask):
     x = P1()
     with ask(dlshim.upgrade(x), stream=stream) as imported:

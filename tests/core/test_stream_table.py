@@ -14,6 +14,7 @@ import dlshim
 import sampling
 from dlshim import _core
 from doubles import child
+from doubles.streams import Queue, RmmStream
 
 pytestmark = pytest.mark.once
 
@@ -368,18 +369,6 @@ class Host:
         return dlshim.to_capsule(self.array, max_version=(1, 0))
 
 
-class CudaStream:
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return (0, P_STREAM)
-
-
-class Queue:
-    """dpctl's SyclQueue."""
-
-    def _get_capsule(self) -> object:
-        raise AssertionError("nobody has asked for it")
-
-
 @pytest.mark.parametrize("wrong", [True, False, 1.0, "1", b"1", object()], ids=sampling.told_of)
 def test_what_is_no_stream_anywhere(wrong: object) -> None:
     with pytest.raises(TypeError, match="stream"):
@@ -393,7 +382,9 @@ def test_what_is_out_of_range_everywhere(wrong: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "stream", [None, -1, 0, 1, 2, P_STREAM, 2**64 - 1, CudaStream(), Queue()], ids=sampling.told_of
+    "stream",
+    [None, -1, 0, 1, 2, P_STREAM, 2**64 - 1, RmmStream(P_STREAM), Queue()],
+    ids=sampling.told_of,
 )
 def test_host_memory_takes_any_stream_and_forwards_none(stream: object) -> None:
     host = Host()

@@ -24,6 +24,7 @@ from doubles import sycl
 from doubles.asking import ASKINGS, bare, refused, tells, versioned
 from doubles.older import Index
 from doubles.producers import P2
+from doubles.streams import Index
 from doubles.sycl import Context, Device, Getter, Memory, Queue, SyclOnly
 
 pytestmark = pytest.mark.once  # there is never a capsule to hand on

@@ -243,13 +243,6 @@ def check_the_sequences_of_hip_to_the_letter(drv: HipDriver) -> None:
 # --- what is no stream --------------------------------------------------------------------
 
 
-class Queue:
-    """dpctl's SyclQueue: a stream object, but none of CUDA's."""
-
-    def _get_capsule(self) -> object:
-        raise AssertionError("nobody has asked for it")
-
-
 def refusal(upgraded: Any, stream: Any) -> BaseException | None:
     try:
         upgraded.__dlpack__(stream=stream)
@@ -262,7 +255,7 @@ def no_streams(drv: Any) -> list[tuple[Any, type]]:
     """Values, and how they are refused."""
     wrong: list[tuple[Any, type]] = [(value, TypeError) for value in (True, 1.5, "1", b"", [])]
     wrong += [(value, ValueError) for value in (-2, 2**64, -(2**80))]
-    wrong += [(Queue(), TypeError)]
+    wrong += [(streams.Queue(), TypeError)]
     wrong += [(streams.Broken(answer), TypeError) for answer in (None, (1, 5), (0,), "x", (0, "x"))]
     if vendors.of(drv).is_hip:
         wrong += [(value, ValueError) for value in (1, 2)]

@@ -18,6 +18,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles import producers, vendors
+from doubles.streams import Index
 from drivers import ALL_LIVE, CUDA_LIVE, Driver, checks, run_checks
 
 CAPTURES = CUDA_LIVE[1:]
@@ -588,14 +589,6 @@ def check_a_stream_object_is_asked_once(drv: Driver) -> None:
         assert not drv.read(says, x.address)
         del tensor
         scene.ends()
-
-
-class Index:
-    def __init__(self, value: int) -> None:
-        self.value_ = value
-
-    def __index__(self) -> int:
-        return self.value_
 
 
 @checks.on_cuda

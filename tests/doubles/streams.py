@@ -131,6 +131,23 @@ class WarpStream(_Stream):
         return self._handle or None
 
 
+class Queue:
+    """dpctl's `SyclQueue`, a stream object and none of CUDA's: here nobody asks it for anything."""
+
+    def _get_capsule(self) -> Any:
+        raise AssertionError("nobody has asked for it")
+
+
+class Index:
+    """An int to whoever asks by `__index__`: numpy.uint64, ctypes-like pointer classes."""
+
+    def __init__(self, number: Any) -> None:
+        self.number = number
+
+    def __index__(self) -> Any:
+        return self.number
+
+
 FORMS = (
     TorchOldStream,
     TorchStream,

@@ -29,6 +29,7 @@ from doubles.producers import (
     P2Pyarrow26,
     torch_like,
 )
+from doubles.streams import Index
 
 from . import record
 from .pairs import Group, group
@@ -383,14 +384,6 @@ UNLIKE = (
 FEW = ("P0ToDlpack", "P1", "P2", "P3", "Strict")
 
 
-class Numbered:
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __index__(self) -> int:
-        return self.value
-
-
 class CudaStream:
     def __cuda_stream__(self) -> tuple[int, int]:
         return (0, 7)
@@ -409,7 +402,7 @@ REQUESTS: dict[str, Callable[..., None]] = {
     "(1, -1)": asked(max_version=(1, -1)),
     "(1,)": asked(max_version=(1,)),
     "('1', 0)": asked(max_version=("1", 0)),
-    "numbered": asked(max_version=(Numbered(1), Numbered(0))),
+    "numbered": asked(max_version=(Index(1), Index(0))),
     "positional None": asked(args=(None,)),
     "positional -1": asked(args=(-1,)),
     "positional 1": asked(args=(1,)),
@@ -427,7 +420,7 @@ REQUESTS: dict[str, Callable[..., None]] = {
     "stream 1.5": asked(stream=1.5),
     "stream text": asked(stream="1"),
     "stream object": asked(stream=CudaStream()),
-    "stream no stream": asked(stream=Numbered(3)),
+    "stream no stream": asked(stream=Index(3)),
     "unknown keyword": asked(max_version=(1, 0), streams=None),
     "device host": asked(dl_device=(1, 0)),
     "device host, 1.0": asked(dl_device=(1, 0), max_version=(1, 0)),
