@@ -31,6 +31,7 @@ import doubles.ctable
 from doubles import capsules as caps
 from doubles import child, gil
 from doubles.asking import ASKINGS, bare, counting, tells, versioned, walk
+from doubles.delegating import PassesOn
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import EDITIONS, P1, P2, P1aNoDevice, fresh
 from doubles.threads import together
@@ -248,18 +249,6 @@ def test_a_question_that_another_method_answers_is_not_seen(inner):
         x.__dlpack__(max_version=(1, 0), dl_device=None, copy=None)  # NumPy supports them
         assert dlshim.from_dlpack(x).strides == (-1,)
         assert dlshim.from_dlpack(x, order="C").strides == (1,)
-
-
-class PassesOn:
-    """Its own __dlpack__ hands the call to a Producer, as recipes show."""
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __dlpack__(self, **asked):
-        return dlshim.upgrade(self.inner).__dlpack__(**asked)
-
-    __dlpack_device__ = on_host
 
 
 class AddsStream(PassesOn):

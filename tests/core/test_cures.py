@@ -25,6 +25,7 @@ from dlshim import cure_texts
 from dlshim.cures import CURES
 from doubles import capsules as caps
 from doubles.asking import versioned
+from doubles.delegating import PassesOn
 from doubles.producers import P2, Raises, fresh, masquerade
 
 MEMORY = bytearray(range(6))
@@ -506,23 +507,13 @@ def test_an_error_tells_beside_its_text_whether_an_option_helps(
 
 
 def test_an_error_about_an_object_of_the_type_is_passed_on_as_it_is() -> None:
-    class Same:
-        def __init__(self, inner: Any) -> None:
-            self.inner = inner
-
-        def __dlpack__(self, **asked: Any) -> Any:
-            return dlshim.upgrade(self.inner).__dlpack__(**asked)
-
-        def __dlpack_device__(self) -> tuple[int, int]:
-            return (1, 0)
-
-    failing = Same(Same(Raises(BufferError("it is broken"))))
+    failing = PassesOn(PassesOn(Raises(BufferError("it is broken"))))
     with pytest.raises(BufferError, match="it is broken") as error:
         dlshim.upgrade(failing).__dlpack__()
-    assert str(error.value).count("Same") == 1  # the outer one adds nothing
+    assert str(error.value).count("PassesOn") == 1  # the outer one adds nothing
     told = str(error.value)
     with pytest.raises(BufferError) as error:
-        dlshim.upgrade(Same(Raises(BufferError(told)))).__dlpack__()
+        dlshim.upgrade(PassesOn(Raises(BufferError(told)))).__dlpack__()
     assert str(error.value).endswith(told) and str(error.value) != told  # a text alone is no sign
 
 

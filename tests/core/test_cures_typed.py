@@ -20,7 +20,7 @@ import dlshim
 from doubles import capsules as caps
 from doubles import consumers
 from doubles.asking import versioned
-from doubles.older import InterfaceOnly
+from doubles.older import InterfaceOnly, Named
 from doubles.producers import P2, P1aNoDevice
 
 pytestmark = pytest.mark.once
@@ -41,14 +41,6 @@ class Flagged(P2):
         flags = 0 if max_version == (1, 0) else 1 << 9
         self.kept = caps.make(self.shape, "int32", version=(1, 0), flags=flags)
         return self.kept
-
-
-class Named(bytearray):
-    """A buffer whose dtype is below 8 bits."""
-
-    def __init__(self, data: bytes, dtype: str) -> None:
-        super().__init__(data)
-        self.dtype = dtype
 
 
 def numpy() -> Any:

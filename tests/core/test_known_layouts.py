@@ -11,6 +11,7 @@ import dlshim
 from doubles import consumers
 from doubles.asking import bare, tells
 from doubles.ctable import Table
+from doubles.delegating import Forwarding
 from doubles.producers import P1, P2, P1b, P3TableOnly, VersionedAlways
 
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly, VersionedAlways])
@@ -255,17 +256,7 @@ def test_N9_order_auto_is_as_none_in_to_capsule():
 
 
 def test_N9_order_auto_counts_for_the_consumer_behind_a_method():
-    class Wrapper:
-        def __init__(self, inner):
-            self.inner = inner
-
-        def __dlpack_device__(self):
-            return self.inner.__dlpack_device__()
-
-        def __dlpack__(self, **keywords):
-            return self.inner.__dlpack__(**keywords)
-
-    wrapper = Wrapper(dlshim.upgrade(make("backwards"), order="auto"))
+    wrapper = Forwarding(dlshim.upgrade(make("backwards"), order="auto"))
     with consumers.ask_like_torch29(wrapper) as imported:
         assert imported.values() == [3, 2, 1, 0]
 

@@ -15,7 +15,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import child, gil, producers
 from doubles.asking import ASKINGS, bare, tells, versioned, walk
-from doubles.delegating import Forwarding
+from doubles.delegating import Forwarding, NamesKeywords
 from doubles.older import InterfaceOnly, StructOnly
 from doubles.producers import (
     EDITIONS,
@@ -173,12 +173,6 @@ def test_N1_one_objects_typeerror_does_not_cost_its_type_the_flag():
         assert dlshim.from_dlpack(good).readonly
         with versioned(dlshim.upgrade(good)) as imported:
             assert imported.view.flags & caps.READ_ONLY
-
-
-class NamesKeywords(Forwarding):
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        return self.inner.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
 
 
 class Positional(Forwarding):

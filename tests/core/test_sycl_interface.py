@@ -22,7 +22,6 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import sycl
 from doubles.asking import ASKINGS, bare, refused, tells, versioned
-from doubles.older import Index
 from doubles.producers import P2
 from doubles.streams import Index
 from doubles.sycl import Context, Device, Getter, Memory, Queue, SyclOnly

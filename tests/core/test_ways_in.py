@@ -25,7 +25,7 @@ from doubles import child, consumers, older, producers
 from doubles.asking import ASKINGS, bare, refused, tells, versioned, walk
 from doubles.cuda_interface import CudaOnly, empty
 from doubles.differences import first_difference
-from doubles.older import InterfaceOnly, StructOnly
+from doubles.older import InterfaceOnly, Named, StructOnly
 from doubles.producers import P1, P2, P0Mxnet, P0SnakeToDlpack, P0ToDlpack, P0VersionedToDlpack
 from doubles.sycl import Queue, SyclOnly
 
@@ -1196,14 +1196,6 @@ def test_T7_a_dtype_of_another_width_says_nothing(plain, dtype, ask):
         with ask(dlshim.upgrade(x)) as imported:
             assert imported.view.dtype == caps.DTYPES[plain]
         assert dlshim.from_dlpack(x).dtype == plain
-
-
-class Named(bytearray):
-    """A buffer of plain numbers, whose dtype says what they are."""
-
-    def __init__(self, data, dtype):
-        super().__init__(data)
-        self.dtype = dtype
 
 
 class Halves(ctypes.c_uint16 * 3):

@@ -120,9 +120,6 @@ class NumbaArray(fake.Cai2):
         super().__init__(drv, stream, **keywords)
         self.p, self.stream = stream, streams.NumbaStream(0 if stream == 1 else stream)
 
-    def write(self) -> bool:
-        return self.own.write()
-
 
 class WarpArray(fake.Cai2):
     """Warp's array, `__cuda_array_interface__` alone: the stream is the device's."""

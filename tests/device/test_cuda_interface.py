@@ -22,7 +22,7 @@ from doubles import capsules as caps
 from doubles import child, vendors
 from doubles import cuda_interface as cai
 from doubles import device as fake
-from doubles.cuda_interface import CudaOnly, LazyPair, empty
+from doubles.cuda_interface import CudaOnly, LazyPair, Over, empty
 from drivers import (
     ALL_LIVE,
     CUDA_LIVE,
@@ -406,17 +406,6 @@ def check_empty_arrays_that_say_no_device_lie_on_the_first(drv: Driver) -> None:
 
 
 # --- a Tensor's own word ------------------------------------------------------------------
-
-
-class Over:
-    """A consumer that knows this protocol alone sees a Tensor like that."""
-
-    def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor
-
-    @property
-    def __cuda_array_interface__(self) -> Any:
-        return self.tensor.__cuda_array_interface__
 
 
 #: jax-ml/jax@cec06d116c, `jax/_src/numpy/array_constructors.py` `array`; the module before 0.6.

@@ -17,7 +17,7 @@ from device.scene import Scene
 from doubles import capsules as caps
 from doubles import device as fake
 from doubles.capsules import READ_ONLY
-from doubles.delegating import Forwarding
+from doubles.delegating import Forwarding, NamesKeywords
 from drivers import ALL_LIVE, checks, run_checks
 
 LIVE = ("9.2", "12.2", "13.0", "hip5", "hip7")
@@ -45,21 +45,6 @@ class Old(New):
 HELD = {"new": New, "old": Old, "bare": fake.NoKw}
 
 
-class Named(Forwarding):
-    """Names the keywords, and passes on those that are not None."""
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: Any = None,
-        dl_device: Any = None,
-        copy: Any = None,
-    ) -> Any:
-        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        return self.inner.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
-
-
 class Unplaced(Forwarding):
     """Its device question fails."""
 
@@ -67,7 +52,7 @@ class Unplaced(Forwarding):
         raise RuntimeError("nobody knows")
 
 
-CLASSES = (Forwarding, Named, Unplaced)
+CLASSES = (Forwarding, NamesKeywords, Unplaced)
 
 
 def exported(x: Any, **keywords: Any) -> Any:
@@ -177,7 +162,7 @@ def check_a_refusal_of_the_data_is_no_refusal_of_the_version(drv: Any) -> None:
             return super().answer(**asked)
 
     for base, learned, stream in itertools.product(
-        (Forwarding, Named), (False, True), (-1, None, "S")
+        (Forwarding, NamesKeywords), (False, True), (-1, None, "S")
     ):
         cls = fresh(base)
         scene = Scene(drv)

@@ -90,6 +90,17 @@ class WithDeviceInt(CudaOnly):
         self.device = device_id
 
 
+class Over:
+    """Of an object that has it: a consumer that knows this protocol alone sees it like that."""
+
+    def __init__(self, shown: Any) -> None:
+        self.shown = shown
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return self.shown.__cuda_array_interface__
+
+
 def empty(cls: type[CudaOnly] = CudaOnly, shape: Sequence[int] = (0, 3), **keywords: Any) -> Any:
     """Of no elements: pointer 0, as version 2 has it."""
     assert 0 in shape

@@ -50,6 +50,24 @@ class Forwarding:
         return self.inner.__dlpack_device__()
 
 
+class NamesKeywords(Forwarding):
+    """It names the keywords, and passes on those that are not None."""
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.inner.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
+
+
+class PassesOn(Forwarding):
+    """It hands the call to a Producer, as recipes show."""
+
+    def __dlpack__(self, **asked):
+        return dlshim.upgrade(self.inner).__dlpack__(**asked)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
 def values_of(capsule):
     taken = dlshim.from_dlpack(capsule)
     return memoryview(taken).tolist()

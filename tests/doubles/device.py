@@ -991,9 +991,6 @@ class NumbaLike(Cai3):
         super().__init__(drv, stream, entry=entry, **keywords)
         self.stream = 0 if stream == LEGACY else stream
 
-    def write(self) -> bool:
-        return self.own.write()
-
 
 class PycudaLike(Cai3):
     """PyCUDA, `pycuda/gpuarray.py` `GPUArray` (inducer/pycuda@19bed90): version 3, and always

@@ -137,21 +137,19 @@ class InterfaceOnly(Older):
         return {key: value for key, value in entries.items() if value is not self.DROP}
 
 
-class Index:
-    """An int to whoever asks by `__index__`: numpy.uint64, ctypes-like pointer classes."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __index__(self) -> int:
-        return self.number
-
-
 class Broken:
     """Its older protocol raises, or is no dict, no capsule, of another name."""
 
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
+
+
+class Named(bytearray):
+    """A buffer of plain numbers, whose dtype says what they are."""
+
+    def __init__(self, data: bytes, dtype: Any) -> None:
+        super().__init__(data)
+        self.dtype = dtype
 
 
 # --- the buffer protocol, flag by flag ------------------------------------------------
