@@ -15,6 +15,7 @@ import pytest
 
 import dlshim
 from doubles.extension import build
+from doubles.producers import masquerade
 
 
 @pytest.fixture(scope="module")
@@ -44,22 +45,18 @@ def test_T9_an_exception_that_a_stream_leaves_is_reported(
     assert {*told} == ({f"left by {guilty}"} if guilty != "nobody" else set())
 
 
-def named(base: type, module: str, name: str) -> type:
-    return type(name, (base,), {"__module__": module})
-
-
 #: A class that is known to have its chunks in memory, by the module and the name under which it
 #: is found; a subclass; and classes that only have these names.
-KNOWN = named(Column, "pyarrow.lib", "ChunkedArray")
-SERIES = named(Column, "polars.series.series", "Series")
+KNOWN = masquerade(Column, "ChunkedArray", "pyarrow.lib")
+SERIES = masquerade(Column, "Series", "polars.series.series")
 FOUND = {"pyarrow": ("ChunkedArray", KNOWN), "polars": ("Series", SERIES)}
 CLASSES = {
     "pyarrow": (KNOWN, True),
     "polars": (SERIES, True),
-    "a subclass": (named(KNOWN, "mine", "Column"), False),
-    "unknown": (named(Column, "pyarrows", "ChunkedArray"), False),
-    "another of the name": (named(Column, "pyarrow.lib", "ChunkedArray"), False),
-    "of a plug-in": (named(SERIES, "polars.plugin", "Series"), False),
+    "a subclass": (masquerade(KNOWN, "Column", "mine"), False),
+    "unknown": (masquerade(Column, "ChunkedArray", "pyarrows"), False),
+    "another of the name": (masquerade(Column, "ChunkedArray", "pyarrow.lib"), False),
+    "of a plug-in": (masquerade(SERIES, "Series", "polars.plugin"), False),
 }
 
 

@@ -149,7 +149,7 @@ def refuses(self: Any, **_asked: Any) -> Any:
 def of(full: str, **members: Any) -> type:
     """A class that looks like one of a library; real ones are in tests/objects."""
     module, _, name = full.rpartition(".")
-    return type(name, (), {"__module__": module, "__qualname__": name, **members})
+    return masquerade(object, name, module, **members)
 
 
 #: A class, and what the message for its objects says.

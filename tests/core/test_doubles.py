@@ -12,6 +12,7 @@ import pytest
 
 from doubles import capsules as caps
 from doubles import child, consumers, older, producers
+from doubles.asking import bare
 from doubles.capsules import LEGACY, USED_LEGACY, USED_VERSIONED, VERSIONED
 from doubles.producers import P1, P2, P1b, Recorder
 
@@ -266,6 +267,12 @@ def test_onnxruntime_dangles_bare():
     del x
     assert imported.values() == [caps.POISON] * 4
     del memory
+
+
+def test_tensorflow_exports_a_scalar_in_one_dimension():
+    for shape, exported in (((), (1,)), ((1,), (1,)), ((2, 3), (2, 3))):
+        with bare(producers.tensorflow_like()(shape)) as imported:
+            assert imported.view.shape == exported
 
 
 # --- older protocols, seen by the real NumPy ------------------------------------------

@@ -280,15 +280,6 @@ def test_requires_grad_that_cannot_be_read():
     versioned(dlshim.upgrade(x)).release()
 
 
-TENSORFLOW = producers.tensorflow_like()
-
-
-def below_tensorflow(**members):
-    """A class that is taken for the one of TensorFlow, of which it is a subclass."""
-    names = {"__module__": TENSORFLOW.__module__, "__qualname__": TENSORFLOW.__qualname__}
-    return type("EagerTensor", (TENSORFLOW,), names | members)
-
-
 #: What ndim answers where a scalar comes as (1,): only 0 makes a scalar of it (test_ways_in.py).
 NDIMS = {
     "1": lambda self: 1,
@@ -300,17 +291,15 @@ NDIMS = {
 
 @pytest.mark.parametrize("ndim", NDIMS.values(), ids=NDIMS)
 def test_the_ndim_of_a_scalar_in_one_dimension(ndim):
-    def export(self, version, **fields):
-        return TENSORFLOW._export(self, version, **(fields | {"shape": (1,), "strides": (1,)}))
-
-    Scalar = below_tensorflow(ndim=property(ndim), _export=export)
-    with versioned(dlshim.upgrade(Scalar((), "int32"))) as imported:
+    x = producers.tensorflow_like(ndim=property(ndim))((), "int32")
+    with versioned(dlshim.upgrade(x)) as imported:
         assert imported.view.shape == (1,)
 
 
 def test_a_scalar_whose_ndim_is_interrupted():
+    cls = producers.tensorflow_like(ndim=property(INTERRUPT))
     with pytest.raises(KeyboardInterrupt):
-        versioned(dlshim.upgrade(below_tensorflow(ndim=property(INTERRUPT))((1,), "int32")))
+        versioned(dlshim.upgrade(cls((1,), "int32")))
 
 
 NO_NUMBERS = {
@@ -325,11 +314,12 @@ NO_NUMBERS = {
 
 @pytest.mark.parametrize(("dtype", "error"), NO_NUMBERS.values(), ids=NO_NUMBERS)
 def test_odd_names_of_dtypes(dtype, error):
-    def export(self, version, **fields):
-        return TENSORFLOW._export(TENSORFLOW((2,), "int32"), version, **fields)
-
+    of_int32 = producers.tensorflow_like()((2,), "int32")
     says = property(lambda self: dtype, lambda *_: None)
-    x = below_tensorflow(dtype=says, _export=export)((2,), "int32")
+    cls = producers.tensorflow_like(
+        dtype=says, _export=lambda self, version, **fields: of_int32._export(version, **fields)
+    )
+    x = cls((2,), "int32")
     with pytest.raises(error) if error else nullcontext():
         versioned(dlshim.upgrade(x)).release()
 

@@ -16,7 +16,17 @@ import dlshim
 from doubles import capsules as caps
 from doubles import child
 from doubles.asking import ASKINGS, tells, versioned, walk
-from doubles.producers import P1, P2, P0ToDlpack, P1b, P2Torch, P3TableOnly, fresh, jax_like
+from doubles.producers import (
+    P1,
+    P2,
+    P0ToDlpack,
+    P1b,
+    P2Torch,
+    P3TableOnly,
+    fresh,
+    jax_like,
+    masquerade,
+)
 
 BOTH = pytest.mark.parametrize("ask", ASKINGS.values(), ids=ASKINGS.keys())
 
@@ -63,12 +73,7 @@ def on(cls: Any, device: tuple[int, int], shape: tuple[int, ...] = (3,), **field
 
 def ignoring(device: tuple[int, int]) -> Any:
     """An array of nanobind's: takes `stream` and does nothing with it."""
-
-    class array(P2):
-        pass
-
-    array.__module__, array.__qualname__ = "nanobind", "nb_ndarray"
-    return on(array, device)
+    return on(masquerade(P2, "nb_ndarray", "nanobind"), device)
 
 
 #: Producers that are told the stream.

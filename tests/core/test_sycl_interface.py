@@ -22,7 +22,7 @@ from dlshim import _core
 from doubles import capsules as caps
 from doubles import sycl
 from doubles.asking import ASKINGS, bare, refused, tells, versioned
-from doubles.producers import P2
+from doubles.producers import P2, masquerade
 from doubles.streams import Index
 from doubles.sycl import Context, Device, Getter, Memory, Queue, SyclOnly
 
@@ -576,8 +576,8 @@ class Dpctl(P2):
         return super().answer(**asked)
 
 
-UsmArray = sycl.placed("dpctl.tensor._usmarray", "usm_ndarray")(type("UsmArray", (Dpctl,), {}))
-DpnpArray = sycl.placed("dpnp.dpnp_array", "dpnp_array")(type("DpnpArray", (Dpctl,), {}))
+UsmArray = masquerade(Dpctl, "usm_ndarray", "dpctl.tensor._usmarray")
+DpnpArray = masquerade(Dpctl, "dpnp_array", "dpnp.dpnp_array")
 
 
 @pytest.mark.parametrize("cls", [UsmArray, DpnpArray])

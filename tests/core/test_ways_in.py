@@ -925,10 +925,7 @@ def test_an_ortvalue_hides_its_method(ask):
         def to_dlpack(self):
             return self._legacy(owner=None)
 
-    cls = producers.masquerade(
-        object, "OrtValue", "onnxruntime.capi.onnxruntime_inference_collection"
-    )
-    x = cls()
+    x = producers.onnxruntime_like(object)()
     x._ortvalue = Native((3,), "int32")
     with ask(dlshim.upgrade(x)) as imported:
         assert imported.values() == [0, 1, 2]
@@ -936,16 +933,8 @@ def test_an_ortvalue_hides_its_method(ask):
 
 def test_tensorflow_scalars_keep_their_shape():
     """TensorFlow exports a scalar with shape (1,); the object knows better."""
-    cls = producers.tensorflow_like()
-
-    class Scalar(cls):
-        ndim = 0
-
-        def _export(self, version, **fields):
-            return super()._export(version, **(fields | {"shape": (1,), "strides": (1,)}))
-
-    Scalar.__module__, Scalar.__qualname__ = cls.__module__, cls.__qualname__
-    with versioned(dlshim.upgrade(Scalar((), "int32"))) as imported:
+    x = producers.tensorflow_like(ndim=0)((), "int32")
+    with versioned(dlshim.upgrade(x)) as imported:
         assert imported.view.shape == ()
         assert imported.values() == [0]
 
@@ -1385,8 +1374,7 @@ def test_booleans_of_onnxruntime_are_booleans(said, ask):
     so legacy consumers get what they get without dlshim."""
     # microsoft/onnxruntime v1.31.1, onnxruntime/core/dlpack/dlpack_converter.cc
     members = {} if said is None else {"data_type": lambda self: said}
-    module = "onnxruntime.capi.onnxruntime_inference_collection"
-    cls = producers.masquerade(P1, "OrtValue", module, **members)
+    cls = producers.onnxruntime_like(**members)
     for _ in range(2):
         with ask(dlshim.upgrade(cls((3,), "uint8"))) as imported:
             told = said == "tensor(bool)" and imported.view.versioned
@@ -1396,11 +1384,8 @@ def test_booleans_of_onnxruntime_are_booleans(said, ask):
 
 
 def test_what_onnxruntime_says_of_booleans_may_be_odd():
-    module = "onnxruntime.capi.onnxruntime_inference_collection"
-
     def made(answer, dtype="uint8"):
-        cls = producers.masquerade(P1, "OrtValue", module, data_type=answer)
-        return cls((3,), dtype)
+        return producers.onnxruntime_like(data_type=answer)((3,), dtype)
 
     def raises(self):
         raise ValueError("not now")

@@ -11,7 +11,7 @@ import pytest
 import dlshim
 from doubles import capsules as caps
 from doubles import device as fake
-from doubles.producers import masquerade
+from doubles.producers import fresh, masquerade
 from drivers import Driver, checks, run_checks
 
 VARIANTS = ("9.2", "13.0")
@@ -154,8 +154,7 @@ def check_who_ignores_the_stream_is_synced(drv: Driver) -> None:
 def check_who_refuses_a_stream_is_asked_for_every_stream(drv: Driver) -> None:
     """As bare, where None or a handle is refused: first one value, and then the others."""
     for make in IGNORING:
-        named = {name: getattr(make, name) for name in ("__module__", "__qualname__")}
-        kind = type("Fresh", (make,), named)
+        kind = fresh(make)
         for asked in ({"stream": 1}, {}, {"stream": None}, {"stream": -1}, {"stream": "S"}, {}):
             scene = Scene(drv, kind)
             given = {"stream": scene.s} if asked == {"stream": "S"} else asked

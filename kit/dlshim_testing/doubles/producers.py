@@ -985,9 +985,17 @@ def strict_like() -> type:
     return masquerade(Strict, "Array", "array_api_strict._array_object")
 
 
-def tensorflow_like() -> type:
+class _EagerTensor(Tensorflow):
+    """Scalars are exported with shape (1,)."""
+
+    def _export(self, version: tuple[int, int] | None, **fields: Any) -> Made:
+        flat = {} if self.shape else {"shape": (1,), "strides": (1,)}
+        return super()._export(version, **(fields | flat))
+
+
+def tensorflow_like(**members: Any) -> type:
     """`EagerTensor` of TensorFlow 2.21: immutable, RuntimeError on keywords."""
-    return masquerade(Tensorflow, "EagerTensor", "tensorflow.python.framework.ops")
+    return masquerade(_EagerTensor, "EagerTensor", "tensorflow.python.framework.ops", **members)
 
 
 class _OrtNative(P1):
@@ -1002,9 +1010,10 @@ class _OrtNative(P1):
         caps.poison(self.memory)
 
 
-def onnxruntime_like() -> type:
+def onnxruntime_like(base: type = _OrtNative, **members: Any) -> type:
     """`OrtValue` of onnxruntime 1.31: its memory dies with it, whoever holds a capsule."""
-    return masquerade(_OrtNative, "OrtValue", "onnxruntime.capi.onnxruntime_inference_collection")
+    module = "onnxruntime.capi.onnxruntime_inference_collection"
+    return masquerade(base, "OrtValue", module, **members)
 
 
 def function_module(name: str, function: Callable[[Any], Any]) -> dict[str, types.ModuleType]:
@@ -1076,6 +1085,7 @@ EDITIONS: dict[str, type] = {
 }
 
 
-def fresh(base: type) -> type:
-    """A new type of the same behaviour, of which nothing has been learned yet."""
-    return type(base.__name__, (base,), {"__module__": base.__module__})
+def fresh(base: type, **members: Any) -> type:
+    """A new type of the same name and behaviour, of which nothing has been learned yet, and with
+    these members."""
+    return masquerade(base, base.__name__, base.__module__, **members)
