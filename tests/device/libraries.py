@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from doubles import capsules as caps
@@ -130,10 +131,6 @@ class WarpArray(fake.Cai2):
         self.device = types.SimpleNamespace(stream=current)
 
 
-def cai3(entry: Any) -> Callable[..., Any]:
-    return lambda drv, stream, **keywords: fake.Cai3(drv, stream, entry=entry, **keywords)
-
-
 @dataclass(frozen=True)
 class Libraries:
     """Those of one vendor: what says a current stream, and how a producer of the matrix is made."""
@@ -187,8 +184,8 @@ def _libraries(vendor: Vendor, more: Mapping[str, Current], own: Mapping[str, An
         "cai 2": fake.Cai2,
         "torch's cai 2": with_current("torch", masquerade(fake.Cai2, "Tensor", "torch")),
         "cai 3": fake.Cai3,
-        "cai 3, None": cai3(None),
-        "cai 3, no key": cai3(fake.Cai.DROP),
+        "cai 3, None": partial(fake.Cai3, entry=None),
+        "cai 3, no key": partial(fake.Cai3, entry=fake.Cai.DROP),
         **own,
     }
     return Libraries(current, make)

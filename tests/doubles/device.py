@@ -910,14 +910,14 @@ class PyArrowLike(Dunder):
 class Cai(CudaOnly):
     """`__cuda_array_interface__` alone, over memory of the fake driver; `times_asked` counts.
 
-    `entry` is what the dict says about its stream: P unless it is given (None, 0, 1, 2, a handle,
-    or DROP for no such key).  0 is not allowed there, so HIP's default stream is 1.  Nothing is
-    recorded and nobody waits: the dict is all there is.
+    `entry` is what the dict says about its stream (P, None, 0, 1, 2, a handle, or DROP for no such
+    key); where it is not given, the ENTRY of the class.  0 is not allowed there, so HIP's default
+    stream is 1.  Nothing is recorded and nobody waits: the dict is all there is.
     """
 
     VERSION = 3
-    SAYS_STREAM = True
     P: Any = object()
+    ENTRY: Any = P
 
     def __init__(
         self,
@@ -941,8 +941,8 @@ class Cai(CudaOnly):
         )  # fmt: skip
         self.drv, self.stream, self.index = drv, stream, device
         self.address, self.context = self.own.base, self.own.context
-        if entry is self.P:
-            entry = (stream or LEGACY) if self.SAYS_STREAM else self.DROP
+        entry = self.ENTRY if entry is self.P else entry
+        entry = (stream or LEGACY) if entry is self.P else entry
         given = 0 if 0 in shape else self.address
         super().__init__(shape, dtype, address=given, version=self.VERSION, stream=entry, **fields)
 
@@ -952,13 +952,13 @@ class Cai(CudaOnly):
 class Cai0(Cai):
     """Version 0, no stream: rmm's DeviceBuffer and cuDF's buffers."""
 
-    VERSION, SAYS_STREAM = 0, False
+    VERSION, ENTRY = 0, CudaOnly.DROP
 
 
 class Cai1(Cai):
     """Version 1, with a mask that is None: numba of 2019."""
 
-    VERSION, SAYS_STREAM = 1, False
+    VERSION, ENTRY = 1, CudaOnly.DROP
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -969,7 +969,7 @@ class Cai2(Cai):
     """Version 2, no stream, no wait: torch (`torch/_tensor.py`), JAX (`jaxlib/py_array.cc`),
     Warp (`warp/_src/types.py`)."""
 
-    VERSION, SAYS_STREAM = 2, False
+    VERSION, ENTRY = 2, CudaOnly.DROP
 
 
 class Cai3(Cai):
@@ -997,9 +997,7 @@ class PycudaLike(Cai3):
     `"stream": None`; operations without a stream are in the default stream."""
 
     LIBRARY = ("pycuda.gpuarray", "GPUArray")
-
-    def __init__(self, drv: Driver, stream: int = LEGACY, **keywords: Any) -> None:
-        super().__init__(drv, stream, entry=None, **keywords)
+    ENTRY = None
 
 
 class RmmLike(Cai0):
@@ -1022,9 +1020,7 @@ class PylibcudfLike(Cai3):
     (rapidsai/cudf@6a22d1d2f90): version 3 without a stream, though nobody has waited."""
 
     LIBRARY = ("pylibcudf.gpumemoryview", "gpumemoryview")
-
-    def __init__(self, drv: Driver, stream: int = LEGACY, **keywords: Any) -> None:
-        super().__init__(drv, stream, entry=self.DROP, **keywords)
+    ENTRY = CudaOnly.DROP
 
 
 class RaftLike(PylibcudfLike):
