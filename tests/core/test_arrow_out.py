@@ -325,7 +325,7 @@ sys.modules['kept'].y = dlshim.from_dlpack(P2()).__arrow_c_array__()
 
 
 @pytest.mark.parametrize("code", ENDS.values(), ids=ENDS)
-def test_T10_the_end_of_the_process(code):
+def test_T10_a_process_that_ends_with_exports_held_is_silent(code):
     assert child.run(HEAD + code, silent=True) == ""
 
 

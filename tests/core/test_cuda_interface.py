@@ -242,7 +242,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", UNUSUAL.values(), ids=UNUSUAL.keys())
-def test_dicts_that_are_merely_unusual(changes):
+def test_dicts_that_are_merely_unusual_are_taken(changes):
     tensor = dlshim.from_dlpack(empty(changes=changes))
     assert (tensor.shape, tensor.dtype) == ((0, 3), (2, 32, 1))
     assert not tensor.readonly

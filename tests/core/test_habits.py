@@ -43,12 +43,12 @@ def named(module: str, name: str) -> type:
     return type(name, (), {"__module__": module, **members})
 
 
-def immutable() -> type:
+def class_that_is_known_as_immutable() -> type:
     """A class of drjit, whose arrays never change and whose capsules do not say so."""
     return named("drjit", "ArrayBase")
 
 
-def is_marked(x) -> bool:
+def comes_out_readonly(x) -> bool:
     return dlshim.from_dlpack(x).readonly
 
 
@@ -118,7 +118,7 @@ FATAL = (KeyboardInterrupt, MemoryError, RecursionError, Stop)
 def test_an_exception_ends_the_exchange_and_is_not_learned(failure, way, use):
     fatal = failure in FATAL
     for k in itertools.count(1):
-        x = immutable()()
+        x = class_that_is_known_as_immutable()()
         error = failure("came in between")
         trace, _ = way(error, k)
         sys.settrace(trace)
@@ -131,7 +131,7 @@ def test_an_exception_ends_the_exchange_and_is_not_learned(failure, way, use):
             break
         finally:
             sys.settrace(None)
-        assert is_marked(x) and _core._plan(x)["library"] == "drjit"
+        assert comes_out_readonly(x) and _core._plan(x)["library"] == "drjit"
     assert k > 4, "nothing was traced"
 
 
@@ -208,11 +208,11 @@ def test_a_class_that_cannot_be_read_has_no_row_and_is_exported():
 
 
 def test_a_subclass_with_a_method_of_its_own_is_not_known():
-    cls = immutable()
-    assert is_marked(cls())
-    assert is_marked(type("Mine", (cls,), {})())
+    cls = class_that_is_known_as_immutable()
+    assert comes_out_readonly(cls())
+    assert comes_out_readonly(type("Mine", (cls,), {})())
     own = type("Mine", (cls,), {"__dlpack__": Array.__dlpack__})
-    assert not is_marked(own()) and _core._plan(own())["library"] is None
+    assert not comes_out_readonly(own()) and _core._plan(own())["library"] is None
 
 
 #: The classes that have a row, as a release of their library names them, and the name of the row.

@@ -289,7 +289,7 @@ def test_an_interrupt_in_an_extent():
         versioned(dlshim.upgrade(x))
 
 
-def test_a_stream_of_zero_in_the_cuda_interface():
+def test_stream_0_in_the_cuda_interface_is_refused_unless_another_is_named():
     entries = dict(cuda_interface.empty().__cuda_array_interface__, stream=0)
     x = type("Zero", (), {"__cuda_array_interface__": entries})()
     for options in ({}, {"producer_stream": None}):

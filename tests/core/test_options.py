@@ -100,7 +100,7 @@ def test_a_keyword_that_is_no_option_names_the_one_that_was_meant(function, keyw
     assert told in str(caught.value) and f"{function.__name__}()" in str(caught.value)
 
 
-def test_options_at_their_defaults_are_no_options():
+def test_options_at_their_defaults_make_one_export_and_no_copy():
     x = P1()
     upgraded = dlshim.upgrade(
         x, stream=dlshim.UNSET, producer_stream=None, unknown_stream="auto", device=None, copy=None,

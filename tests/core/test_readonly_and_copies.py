@@ -185,7 +185,7 @@ def test_T8_the_words_count_for_memory_that_is_only_known_to_be_read_only(like, 
             bare(dlshim.upgrade(x, readonly="error"))
 
 
-def test_T8_the_caller_may_mark():
+def test_T8_the_caller_may_mark_memory_read_only():
     for x in (P1(), P2(), P1b()):
         upgraded = dlshim.upgrade(x, readonly=True)
         with versioned(upgraded) as imported:
@@ -661,13 +661,13 @@ def test_T12_a_mask_that_cannot_be_asked_hides_nothing():
 
 
 class CopiesUnlessForbidden(P2):
-    """Each export is a copy, and says so; `copy=False` is answered by ``uncopied``."""
+    """Each export is a copy, and says so; `copy=False` is answered by ``when_forbidden``."""
 
-    uncopied = BufferError("each export is a copy")
+    when_forbidden = BufferError("each export is a copy")
 
     def answer(self, copy=None, max_version=None, **keywords):
-        if copy is False and self.uncopied is not None:
-            raise self.uncopied
+        if copy is False and self.when_forbidden is not None:
+            raise self.when_forbidden
         version = self.version if max_version else None
         return super().answer(**keywords) if copy is False else self._copied(version)
 
@@ -685,21 +685,21 @@ REFUSALS = [BufferError("a copy"), ValueError("a copy"), NotImplementedError(), 
 
 @pytest.mark.parametrize("error", REFUSALS, ids=repr)
 @pytest.mark.parametrize("take", UNCOPIED.values(), ids=UNCOPIED.keys())
-def test_T8_copy_false_passes_the_refusal_of_a_producer_on(take, error):
+def test_T8_the_refusal_of_copy_false_is_the_cause(take, error):
     """A producer is told copy=False when it has copied, and asked again."""
     x = CopiesUnlessForbidden()
-    x.uncopied = error
+    x.when_forbidden = error
     for _ in range(2):  # the first exchange of a type, and a learned one
         with pytest.raises(dlshim.CopyRequiredError, match="its producer copies") as caught:
             take(x)
         assert caught.value.__cause__ is error
-    assert all(made.deleted == 1 for made in x.exports)
+    assert x.exports and all(made.deleted == 1 for made in x.exports)
 
 
 @pytest.mark.parametrize("take", UNCOPIED.values(), ids=UNCOPIED.keys())
 def test_T8_copy_false_takes_what_a_producer_shares_when_it_is_told(take):
     x = CopiesUnlessForbidden()
-    x.uncopied = None
+    x.when_forbidden = None
     for _ in range(2):
         taken = take(x)
         capsule = isinstance(taken, caps.Capsule)
@@ -710,18 +710,18 @@ def test_T8_copy_false_takes_what_a_producer_shares_when_it_is_told(take):
 def test_T8_a_producer_that_knows_no_copy_false_gives_its_copy():
     """Bare it gives the same to a consumer that does not ask, with the same flag."""
     x = CopiesUnlessForbidden()
-    x.uncopied = TypeError("no copy=")
+    x.when_forbidden = TypeError("no copy=")
     for _ in range(2):
         assert dlshim.from_dlpack(x, copy=False).is_copied
-    assert all(made.deleted == 1 for made in x.exports)
+    assert x.exports and all(made.deleted == 1 for made in x.exports)
 
 
 def test_T8_a_fatal_error_of_the_second_call_is_passed_on():
     x = CopiesUnlessForbidden()
-    x.uncopied = KeyboardInterrupt()
+    x.when_forbidden = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         dlshim.from_dlpack(x, copy=False)
-    assert all(made.deleted == 1 for made in x.exports)
+    assert x.exports and all(made.deleted == 1 for made in x.exports)
 
 
 def test_T8_copy_false_takes_a_capsule_of_a_copy():

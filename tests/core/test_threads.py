@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import sysconfig
 import threading
+import weakref
 
 import pytest
 
@@ -114,11 +116,16 @@ def test_objects_of_several_threads_do_not_count_one_type():
 
 
 def test_types_that_die_while_others_are_met():
+    met = []
+
     def meet():
         x = fresh(P2)()
+        met.append(weakref.ref(type(x)))
         expect(versioned(dlshim.upgrade(x)), x.values())
 
-    together(meet, rounds=25)
+    together(meet, lambda: gc.collect(0), rounds=25)
+    gc.collect()
+    assert met and not any(kind() for kind in met)
 
 
 def test_every_edition_in_its_own_thread():

@@ -518,7 +518,7 @@ def test_a_property_that_is_not_there_after_all(protocol):
 
 
 @DICT
-def test_a_class_can_say_that_it_does_not_offer_it(protocol):
+def test_a_class_can_say_that_it_offers_no_dict(protocol):
     offers = type(DICTS[protocol]())
     cls = type("Host", (offers, bytearray), {protocol: None})
     x = cls.__new__(cls)
@@ -1461,6 +1461,8 @@ def test_N1_a_proxy_answers_for_what_it_stands_for():
 
 
 def test_a_metaclass_with_getattr_makes_no_proxy():
+    """Objects of a class of proxies are taken unasked, once one was met; this one is asked."""
+
     class Meta(type):
         def __getattr__(cls, name):
             if name == "__getattr__":
@@ -1468,11 +1470,11 @@ def test_a_metaclass_with_getattr_makes_no_proxy():
             raise AttributeError(name)
 
     cls = Meta("Bag", (), {})
-    x = cls()
-    x.__dlpack__ = P1().__dlpack__
-    versioned(dlshim.upgrade(x)).release()
+    with_method, without = cls(), cls()
+    with_method.__dlpack__ = P1().__dlpack__
+    versioned(dlshim.upgrade(with_method)).release()
     with pytest.raises(dlshim.UnsupportedObjectError):
-        dlshim.upgrade(cls())
+        dlshim.upgrade(without)
 
 
 def test_N1_a_type_that_offers_an_older_protocol_is_met_alike_in_any_order():

@@ -155,13 +155,13 @@ class Uses:
             return str(error)
         raise AssertionError(f"{what} went through")
 
-    def all_refused(self, text: str) -> None:
+    def driver_calls_refused(self, text: str) -> None:
         for what in self.needs:
             told = self.refused(what)
             assert text in told, (what, told)
         self.nothing_is_left()
 
-    def all_go(self, *, also_looks: bool = True) -> None:
+    def other_calls_pass(self, *, also_looks: bool = True) -> None:
         for what, go in (self.needs_not | (self.looks if also_looks else {})).items():
             try:
                 go()
@@ -263,7 +263,7 @@ class Forked:
         kept["tensor"].__dlpack__(stream=-1)
         kept["tensor"].__dlpack__(stream=s)
         kept.clear()
-        self.use.all_go()
+        self.use.other_calls_pass()
 
     @staticmethod
     def fork(go: Callable[[], Any]) -> None:

@@ -100,7 +100,7 @@ def run_beside(folder: Path, name: str, code: str, monkeypatch: pytest.MonkeyPat
 @both
 @pytest.mark.usefixtures("no_real_driver")
 def test_without_a_library(name: str) -> None:
-    in_process(name, f"use.all_go()\nuse.all_refused({ABSENT[name]!r})")
+    in_process(name, f"use.other_calls_pass()\nuse.driver_calls_refused({ABSENT[name]!r})")
 
 
 @both
@@ -197,15 +197,15 @@ copy(drv)
     ("variant", "text"),
     [("stub", "toolkit's stub, not a driver (error 34)"), ("nodev", "no device (error 100)")],
 )
-def test_a_driver_that_cannot_start(variant: str, text: str) -> None:
+def test_a_driver_that_cannot_start_is_named_and_tried_once(variant: str, text: str) -> None:
     with_driver(
         variant,
         f"""
-use.all_refused({text!r})
-use.all_go()
+use.driver_calls_refused({text!r})
+use.other_calls_pass()
 assert drv.counts()["cuInit"] == 1, "a failed start is remembered: it costs 10 to 15 ms"
 assert set(drv.counts()) == {{"cuInit"}}
-use.all_refused({text!r})
+use.driver_calls_refused({text!r})
 assert drv.counts()["cuInit"] == 1
 """,
     )
@@ -234,7 +234,7 @@ def test_a_runtime_without_a_device(variant: str) -> None:
         'unknown_stream="same" too'
     )
     advised = f"assert use.refused('edge').endswith({advice!r})\n"
-    with_driver(variant, "use.all_refused('finds no device')\n" + advised + ASKS)
+    with_driver(variant, "use.driver_calls_refused('finds no device')\n" + advised + ASKS)
 
 
 @pytest.mark.parametrize("variant", HIP_LIVE)
@@ -295,7 +295,7 @@ def test_a_library_that_lacks_a_function_that_must_be_there(name: str, tmp_path:
 for missing, path in {libraries!r}.items():
     if os.fork() == 0:
         ctypes.CDLL(path)
-        use.all_refused({text!r}.format(missing))
+        use.driver_calls_refused({text!r}.format(missing))
         os._exit(0)
     assert os.wait()[1] == 0, missing
 """,
@@ -311,8 +311,8 @@ def test_a_function_that_was_lost_to_an_older_abi(tmp_path: Path) -> None:
         f"""
 import drivers
 drv = drivers.load({str(path)!r})
-use.all_refused("lacks cuStreamGetCtx, which every release since 9.2 has\\n  update it")
-use.all_go()
+use.driver_calls_refused("lacks cuStreamGetCtx, which every release since 9.2 has\\n  update it")
+use.other_calls_pass()
 assert not drv.counts()
 """,
     )
@@ -335,9 +335,9 @@ def test_where_no_driver_is_needed_none_is_loaded(
 ) -> None:
     """A second copy of a HIP runtime would know nothing of the framework's streams: there none is
     loaded where it is needed either."""
-    code = "use.all_go(also_looks=False)\n"
+    code = "use.other_calls_pass(also_looks=False)\n"
     if name == "rocm":
-        code += f"use.all_go()\nuse.all_refused({ABSENT[name]!r})"
+        code += f"use.other_calls_pass()\nuse.driver_calls_refused({ABSENT[name]!r})"
     run_beside(exploding(tmp_path, name), name, code, monkeypatch)
 
 
@@ -494,8 +494,8 @@ def test_the_real_driver_without_a_device(real_library: Path) -> None:
     assert answer == 100
     code = f"""
 ctypes.CDLL({str(real_library)!r})
-use.all_refused("the driver finds no device (error 100)")
-use.all_go()
+use.driver_calls_refused("the driver finds no device (error 100)")
+use.other_calls_pass()
 """
     in_process("cuda", code)
 

@@ -698,5 +698,6 @@ FAULTS: dict[str, str] = {
 
 @pytest.mark.parametrize(("variant", "name"), checks.pairs(globals(), ALL_LIVE))
 def test_gaps(variant: str, name: str) -> None:
+    """Each check_* of this file, in a child with that fake driver; FAULTS are expected to fail."""
     results = run_checks(variant, __file__)
     assert results[name] is None, results[name]

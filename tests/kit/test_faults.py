@@ -64,7 +64,7 @@ def test_the_newest_run_found_it(row: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("row", OLDER, ids=label)
-def test_the_check_fails_on_a_double_of_that_release(row: dict[str, Any]) -> None:
+def test_the_named_check_finds_the_fault_in_its_double(row: dict[str, Any]) -> None:
     side, (where, name) = side_of(row), row["double"].split(":")
     module = producers if where == "producers" else importlib.import_module(f"kit.{where}")
     double, options = getattr(module, name), {}

@@ -172,7 +172,7 @@ def test_the_worst_of_a_pair_is_shown(tried: dict[str, Any]) -> None:
 # ---- the command ------------------------------------------------------------------------------
 
 
-def told_here() -> dict[str, Any]:
+def doctor_json() -> dict[str, Any]:
     done = command("doctor", "--json")
     assert done.stderr == "" and done.returncode in (0, 1)
     told: dict[str, Any] = json.loads(done.stdout)
@@ -181,7 +181,7 @@ def told_here() -> dict[str, Any]:
 
 
 def test_json_has_what_a_report_needs() -> None:
-    told = told_here()
+    told = doctor_json()
     assert told["dlshim"].startswith("0.") and Path(told["extension"]).is_file()
     assert sys.version.split()[0] in told["python"]
     assert set(told["drivers"]) == {"CUDA", "ROCm", "SYCL"}
@@ -189,7 +189,8 @@ def test_json_has_what_a_report_needs() -> None:
     versions = {each["name"]: each["version"].partition("+")[0] for each in told["libraries"]}
     here = libraries.installed_versions().items()
     assert {name: version.partition("+")[0] for name, version in here}.items() <= versions.items()
-    assert told["works"] == all(pair["arrays"][0]["line"] for pair in told["pairs"])
+    calls_that_pass = [pair["arrays"][0]["line"] for pair in told["pairs"]]
+    assert told["works"] == all(calls_that_pass)
 
 
 @pytest.mark.parametrize("before", ["", NO_RICH], ids=["rich", "plain"])
