@@ -7,6 +7,7 @@ A test that is never among the few that notice anything may be an echo of others
 drawn from src and shim (mutation.py), files by their size.  Each meets the sample first, which is
 ``python -m pytest``; where it is silent, each other suite of SUITES, file by file.  A failing test,
 a crash, a hang, a warning of the compiler and a failing static_assert are each a way to notice.
+A fault that changes no object counts for nothing.
 All happens in a clone of the commit, which has the fault in its text, too; the package is built
 as in mutants.py, in a folder that precedes the installed one.  Each suite is first run without a
 fault, when it is needed, and then with the fault PLANTED, which it must notice.
@@ -206,6 +207,9 @@ class Bench:
         finally:
             path.write_bytes(self.texts[file])
 
+    def is_as_before(self, file: str, made: Path) -> bool:
+        return made.read_bytes() == self.build.object(file).read_bytes()
+
     def package(self, name: str, file: str, change: Change) -> tuple[Path, bool]:
         """The package with the mutant, and whether the compiler warns of it."""
         made = [] if file.startswith("shim/") else self.build.made_from(file.removeprefix("src/"))
@@ -215,6 +219,8 @@ class Bench:
         def build(flags: list[str]) -> Path:
             for each in made:
                 compile_file(self.tree / "src", each, new[each], flags)
+            if made and all(map(self.is_as_before, made, new.values())):
+                raise Failed("the text is left out by the preprocessor, or says the same")
             return self.build.package(name, new)
 
         with self.changed(file, change):
