@@ -8,7 +8,7 @@ import pytest
 
 import dlshim
 from doubles import consumers
-from doubles.asking import bare, tells, versioned
+from doubles.asking import asks, bare, tells, versioned
 from doubles.producers import P1, P2, P1b, P3TableOnly, VersionedAlways
 
 SOURCES = pytest.mark.parametrize("cls", [P1, P1b, P2, P3TableOnly, VersionedAlways])
@@ -164,6 +164,7 @@ def test_N9_others_get_what_an_option_makes_of_it(cls, options, asked, strides):
     upgraded = dlshim.upgrade(x, **options)
     upgraded.__dlpack_device__()
     with consumers.caps.take(upgraded.__dlpack__(**asked)) as imported:
+        assert (imported.view.version is not None) is ("max_version" in asked)
         assert (imported.view.strides, imported.values()) == (strides, [3, 2, 1, 0])
         assert (imported.view.element_zero == x.element_zero) is (strides == (-1,))
 
@@ -201,13 +202,6 @@ def test_from_dlpack_supports_negative_strides():
 # ---- consumers that ignore strides (N9) -----------------------------------------------------
 
 
-def asks_from(module, call="x.__dlpack_device__(), x.__dlpack__()"):
-    """A function of a module of this name that asks so; what is given to it is taken."""
-    space = {"__name__": module}
-    exec(f"def ask(x): return [{call}][-1]", space)
-    return lambda x: consumers.caps.take(space["ask"](x))
-
-
 STRIDED = {
     "transposed": {"strides": (1, 2)},
     "every second column": {"strides": (6, 2)},
@@ -220,7 +214,7 @@ STRIDED = {
 @pytest.mark.parametrize("fields", STRIDED.values(), ids=STRIDED.keys())
 def test_N9_who_ignores_strides_gets_row_major_memory_only(cls, wrap, fields):
     """MAX reads the elements one after the other, whatever the strides are."""
-    x, ask = cls((2, 3), "int32", **fields), asks_from("max.driver.buffer")
+    x, ask = cls((2, 3), "int32", **fields), asks("max.driver.buffer")
     for _ in range(2):
         with pytest.raises(BufferError) as error:
             ask(wrap(x))
@@ -245,21 +239,21 @@ def test_N9_who_wants_a_versioned_capsule_looks_at_strides():
 @pytest.mark.parametrize("module", ["maximum", "maxx.driver", "mymax.driver", "max"])
 def test_N9_other_modules_are_not_known_to_ignore_strides(wrap, module):
     x = P2((2, 3), "int32", strides=(1, 2))
-    with asks_from(module)(wrap(x)) as imported:
+    with asks(module)(wrap(x)) as imported:
         assert imported.values() == x.values()
 
 
 # ---- consumers that lose scalars (N9) -------------------------------------------------------
 
 
-NANOARROWS = "x.__dlpack__(stream=None)"
+NANOARROWS = {"keywords": "stream=None", "question": "pass"}
 
 
 @SOURCES
 @pytest.mark.parametrize("options", [{}, {"copy": True}, {"order": "C"}, {"align": 1}], ids=str)
 def test_N9_who_takes_a_scalar_for_an_empty_array_is_refused_it(cls, options):
     """nanoarrow.c_buffer is silent and empty; of a Tensor it takes the buffer."""
-    x, ask = cls((), "int32"), asks_from("nanoarrow.c_buffer", NANOARROWS)
+    x, ask = cls((), "int32"), asks("nanoarrow.c_buffer", **NANOARROWS)
     for _ in range(3):  # learned by then
         with pytest.raises(BufferError) as error:
             ask(dlshim.upgrade(x, **options))
@@ -270,7 +264,7 @@ def test_N9_who_takes_a_scalar_for_an_empty_array_is_refused_it(cls, options):
 
 @pytest.mark.parametrize("module", ["nanoarrow", "nanoarrows.c_buffer", "jax._src.dlpack"])
 def test_N9_others_that_ask_with_a_stream_get_scalars(module):
-    x, ask = P2((), "int32"), asks_from(module, NANOARROWS)
+    x, ask = P2((), "int32"), asks(module, **NANOARROWS)
     for _ in range(3):
         with ask(dlshim.upgrade(x)) as imported:
             assert imported.view.shape == () and imported.values() == x.values()
@@ -278,6 +272,6 @@ def test_N9_others_that_ask_with_a_stream_get_scalars(module):
 
 @pytest.mark.parametrize(("shape", "dtype"), [((1,), "int32"), ((0,), "int32"), ((), "bfloat16")])
 def test_N9_what_is_no_scalar_or_has_no_buffer_is_left_to_nanoarrow(shape, dtype):
-    x, ask = P2(shape, dtype), asks_from("nanoarrow.c_buffer", NANOARROWS)
+    x, ask = P2(shape, dtype), asks("nanoarrow.c_buffer", **NANOARROWS)
     for _ in range(3):
         ask(dlshim.upgrade(x)).release()

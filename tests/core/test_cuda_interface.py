@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from core.test_ways_in import DEEP
 
 import dlshim
 from dlshim import _core
@@ -20,6 +19,7 @@ from doubles import child
 from doubles import cuda_interface as cai
 from doubles.asking import ASKINGS, refused, tells, versioned
 from doubles.cuda_interface import CudaOnly, LazyPair, Over, empty
+from doubles.older import deep
 from doubles.producers import P2
 from doubles.streams import Index
 
@@ -54,7 +54,7 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "data of text": ({"data": "ab"}, "data.*pair.*str"),
     "a buffer": ({"data": b"ab"}, "data.*pair.*bytes"),
     "no sequence": ({"data": Sized()}, "data.*pair"),
-    "deep data": ({"data": DEEP}, "data.*pair.*length 1"),
+    "deep data": ({"data": deep()}, "data.*pair.*length 1"),
     "address of a bool": ({"data": (True, False)}, "data.*address.*bool"),
     "lazy NULL address": ({"data": LazyPair(0)}, "NULL"),
     "stream 0": ({"stream": 0}, "stream.*not be 0.*\n.* 1 .* 2 .*producer_stream="),
@@ -63,7 +63,7 @@ ODD: dict[str, tuple[dict[str, Any], str]] = {
     "huge stream": ({"stream": 2**64}, "stream.*18446744073709551616"),
     "stream of a wrong type": ({"stream": "1"}, "stream.*str"),
     "stream of a float": ({"stream": 1.0}, "stream.*float"),
-    "deep stream": ({"stream": DEEP}, "stream.*list"),
+    "deep stream": ({"stream": deep()}, "stream.*list"),
 }
 
 

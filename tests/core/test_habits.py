@@ -295,6 +295,9 @@ def test_a_class_is_known_by_its_package_and_its_name():
 def test_each_row_has_a_class_that_is_known_by_it():
     known = {(row, full.rpartition(".")[2]) for full, row in KNOWN.items()}
     assert known == {(row, name) for row, _, name, _ in habits.LIBRARIES}
+    for row, package, name, _ in habits.LIBRARIES:
+        own = [full for full, its in KNOWN.items() if its == row and full.endswith(f".{name}")]
+        assert any(full.startswith(f"{package}.") for full in own), (row, package, name)
 
 
 def test_traits_may_have_any_of_64_bits():

@@ -9,7 +9,7 @@ import pytest
 
 import dlshim
 from doubles import consumers
-from doubles.asking import bare, tells
+from doubles.asking import asks, bare, tells
 from doubles.ctable import Table
 from doubles.delegating import Forwarding
 from doubles.producers import P1, P2, P1b, P3TableOnly, VersionedAlways
@@ -30,13 +30,6 @@ ASKERS = {
     "another with a stream": ("jaxlike.dlpack", "stream=None, max_version=(1, 3)"),
 }
 OF_JAX = ["jax to 0.11", "jax 0.12"]
-
-
-def asks(module, keywords, question="x.__dlpack_device__()"):
-    """A function of a library's module that asks as the library does, and takes what it gets."""
-    space = {"__name__": module}
-    exec(f"def ask(x):\n    {question}\n    return x.__dlpack__({keywords})\n", space)
-    return lambda x: consumers.caps.take(space["ask"](x))
 
 
 def asker(name):

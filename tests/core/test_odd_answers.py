@@ -56,7 +56,7 @@ def test_formats_of_buffers(make, dtype, ask):
         assert (imported.view.dtype, imported.view.shape) == (dtype, (3,))
 
 
-REFUSED_FORMATS = {
+REFUSED_BUFFERS = {
     "another order": (lambda: of_cpython(caps.native(">d"), value=0.0), "order"),
     "two numbers": (lambda: of_cpython("hh", value=(0, 0)), "format 'hh'"),
     "text": (lambda: of_cpython("3s", value=b"abc"), "format '3s'"),
@@ -72,8 +72,8 @@ REFUSED_FORMATS = {
 
 
 @BOTH
-@pytest.mark.parametrize(("make", "word"), REFUSED_FORMATS.values(), ids=REFUSED_FORMATS)
-def test_formats_that_are_refused(make, word, ask):
+@pytest.mark.parametrize(("make", "word"), REFUSED_BUFFERS.values(), ids=REFUSED_BUFFERS)
+def test_buffers_that_are_refused(make, word, ask):
     x = make()
     with pytest.raises(BufferError) as error:
         ask(dlshim.upgrade(x))
@@ -501,13 +501,13 @@ def test_a_copy_that_is_neither(error):
 
 
 HOOKS = [
-    *((_core._hook, (1,)), (_core._hook, ("no such hook",)), (_core._hook, ("nonsense", True))),
-    *((_core._peek, (1,)), (_core._peek, (None,)), (_core._plan, (5,)), (_core._sync_action, ())),
+    (_core._hook, (1,)), (_core._hook, ("no such hook",)), (_core._hook, ("nonsense", True)),
+    (_core._peek, (1,)), (_core._peek, (None,)), (_core._plan, (5,)), (_core._sync_action, ()),
     (_core._sync_action, (11, 0, 1, 1, 0, (False,) * 6)),
     (_core._sync_action, (0, 4, 1, 1, 0, (False,) * 6)),
     (_core._sync_action, (0, 0, 1, 1, 4, (False,) * 6)),
     (_core._sync_action, (-1, 0, 1, 1, 0, (False,) * 6)),
-]
+]  # fmt: skip
 
 
 def test_hooks_refuse_wrong_arguments():

@@ -31,7 +31,7 @@ from doubles.older import InterfaceOnly
 from doubles.producers import P2, P0ToDlpack, P1a, P3TableOnly
 from drivers import ALL_LIVE, built, checks, run_checks
 
-REFUSED_CAPTURE = "this export would break it"
+REFUSED_CAPTURE = "a graph capture is running, and this export would break it\n  "
 
 
 def has_pools(drv: Any) -> bool:

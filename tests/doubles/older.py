@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -135,6 +136,15 @@ class InterfaceOnly(Older):
         }
         entries |= self.changes
         return {key: value for key, value in entries.items() if value is not self.DROP}
+
+
+@functools.cache
+def deep() -> list[Any]:
+    """Lists and tuples in each other, deeper than any stack: they cannot be shown."""
+    made: list[Any] = []
+    for _ in range(50_000):
+        made = [(made,)]
+    return made
 
 
 class Broken:
