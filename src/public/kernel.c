@@ -454,14 +454,14 @@ kernel_new(dls_state *state, PyObject *function, PyObject *calls, PyObject *dict
     data->dict = Py_NewRef(dict);
     data->weakrefs = NULL;
     data->as_is = NULL;
-    data->in_full = PyObject_GetAttrString(calls, "in_full");
     int code = said_read(state, calls, &data->said);
+    data->in_full = code == 0 ? PyObject_GetAttrString(calls, "in_full") : NULL;
     bool short_roads = data->said.options == NULL && !data->said.is_checked
                        && (data->said.takes == DLS_TAKES_PRODUCER
                            || data->said.takes == DLS_TAKES_IMPORTED);
     data->call = short_roads ? call_usual : call_upgraded;
     PyObject_GC_Track(self);
-    if (code < 0 || data->in_full == NULL) {
+    if (data->in_full == NULL) {
         Py_DECREF(self);
         return NULL;
     }

@@ -503,6 +503,8 @@ def test_a_copy_that_is_neither(error):
 HOOKS = [
     (_core._hook, (1,)), (_core._hook, ("no such hook",)), (_core._hook, ("nonsense", True)),
     (_core._peek, (1,)), (_core._peek, (None,)), (_core._plan, (5,)), (_core._sync_action, ()),
+    (_core._kernel, ()), (_core._check_wanted, ()), (_core._check_wanted, (1,)),
+    (_core._check_wanted, (((), (), True), 1, 2)), (_core._flags, (1,)), (_core._view, ()),
     (_core._sync_action, (11, 0, 1, 1, 0, (False,) * 6)),
     (_core._sync_action, (0, 4, 1, 1, 0, (False,) * 6)),
     (_core._sync_action, (0, 0, 1, 1, 4, (False,) * 6)),

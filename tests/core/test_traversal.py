@@ -20,6 +20,9 @@ from doubles import child
         "tensor_of_a_buffer",
         "tensor_of_an_interface",
         "tensor_of_a_tensor",
+        "a_kernel",
+        "a_kernel_with_options",
+        "a_method_of_a_kernel",
         "module",
     ],
 )

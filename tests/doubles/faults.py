@@ -24,8 +24,10 @@ from dlshim import _core
 from . import capsules as caps
 from . import steps
 from .asking import live
-from .steps import STEPS
+from .steps import OTHERS, STEPS
 
+#: Every call that is tried, by its name.
+ALL = STEPS | OTHERS
 #: As good as for ever.  There must be an end: CPython goes round in circles where it can never
 #: make the int that one of its handlers pushes.
 LONG = 3000
@@ -80,9 +82,9 @@ class Trial:
         self.name, self.learned = name, learned
         self.failed = self.tried = 0
         with contextlib.suppress(BaseException):
-            STEPS[name]()()  # a module may be imported, by more allocations than LONG
+            ALL[name]()()  # a module may be imported, by more allocations than LONG
         for _ in range(2):
-            _, error = attempt(STEPS[name](), LONG, LONG + 1)
+            _, error = attempt(ALL[name](), LONG, LONG + 1)
             self.usual = text_of(error)
             del error
             settled(live())
@@ -90,7 +92,7 @@ class Trial:
     def fails(self, first: int, last: int) -> bool:
         """Does it show?  AssertionError where anything is wrong."""
         before = live()
-        action = STEPS[self.name]()
+        action = ALL[self.name]()
         if not self.learned:
             _core._hook("forget_plans")
         given, error = attempt(action, first, last)

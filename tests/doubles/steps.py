@@ -18,6 +18,8 @@ from functools import partial
 from typing import Any
 
 import dlshim
+from dlshim import _core
+from dlshim.kernels import Calls
 
 from . import capsules as caps
 from . import columns, sycl
@@ -279,4 +281,55 @@ def _off_host(source: tuple[str, str]) -> dict[str, Any]:
 STEPS: dict[str, Step] = {
     **_named(SOURCES, EXPORTS, NO_OPTION),
     **_named(SOURCES, ("legacy", "versioned"), EACH_OPTION | ALL_OPTIONS),
+}
+
+
+class Own(Legacy):
+    """A class of another author."""
+
+
+def _decorated() -> type:
+    return dlshim.producer(type("Own", (Own,), {}))
+
+
+#: What a kernel calls is C's own, so that no Python function loses the exception.
+_IS, _TENSOR = dlshim.kernel(operator.is_), dlshim.kernel(dlshim.from_dlpack)
+_FLOATS = dlshim.kernel(operator.is_, dtypes="float32", ndims=(1, 2))
+_WRITES = dlshim.kernel(operator.is_, writes=(0,))
+_OPTIONS = dlshim.kernel("".format, takes="tensor", order="C", align=64)
+
+#: Calls that are more than one exchange: compiled kernels, classes of other authors, what is wanted
+#: of an array, and what is shown of our objects.
+OTHERS: dict[str, Step] = {
+    "kernel, made": lambda: partial(
+        _core._kernel,
+        operator.is_,
+        Calls(operator.is_, None, "home", None, (), {0: "float32"}, 1, {}),
+    ),
+    "kernel, two arrays": lambda: partial(_IS, Modern(), Legacy()),
+    "kernel, buffers": lambda: partial(_IS, bytearray(4), array.array("f", [1.0])),
+    "kernel, lists of arrays": lambda: partial(_IS, [Modern()], (Modern(), Modern())),
+    "kernel, what is wanted": lambda: partial(_FLOATS, Modern(), array.array("f", [1.0])),
+    "kernel, keywords": lambda: partial(dlshim.kernel("".format), a=Modern(), b=bytearray(4)),
+    "kernel, results": lambda: partial(_TENSOR, Modern()),
+    "kernel, what is written": lambda: partial(_WRITES, Modern(), bytearray(4)),
+    "kernel, options": lambda: partial(_OPTIONS, Modern(), [Modern()], bytearray(4)),
+    "python, a class is decorated": lambda: partial(dlshim.producer, type("Own", (Own,), {})),
+    "class, legacy": lambda: _decorated()().__dlpack__,
+    "class, versioned": lambda: partial(_decorated()().__dlpack__, max_version=(1, 0)),
+    "class, taken": lambda: partial(dlshim.from_dlpack, _decorated()()),
+    "attributes, of a method": lambda: partial(
+        operator.attrgetter("__name__", "__qualname__", "__doc__", "__text_signature__"),
+        _decorated().__dlpack__,
+    ),
+    "attributes, shown": lambda: partial(repr, _decorated().__dlpack__),
+    "python, options are shown": lambda: partial(
+        repr, dlshim.upgrade(Modern(), order="C", readonly=True, align=64)
+    ),
+    "attributes, of a Producer": lambda: partial(dir, dlshim.upgrade(Modern())),
+    "attributes, of a Tensor": lambda: partial(dir, dlshim.from_dlpack(bytearray(4))),
+    "wanted, taken": lambda: partial(
+        dlshim.from_dlpack, Modern(), dtypes=("int32", "float32"), ndims=(1, 2), writable=True
+    ),
+    "wanted, refused": lambda: partial(dlshim.from_dlpack, bytearray(4), dtypes="float32"),
 }

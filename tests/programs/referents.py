@@ -63,6 +63,26 @@ def tensor_of_a_tensor():
     agree(dlshim.from_dlpack(dlshim.from_dlpack(x)))
 
 
+def words(first, second):
+    """What the kernels here call."""
+
+
+def a_kernel():
+    kernel = dlshim.kernel(words)
+    agree(kernel, words, dlshim.Tensor, type(kernel), kernel.__dict__)
+
+
+def a_kernel_with_options():
+    stream = Stream()
+    kernel = dlshim.kernel(words, stream=stream, dtypes={"first": "float32"}, like=bytearray())
+    agree(kernel, words, stream)
+
+
+def a_method_of_a_kernel():
+    holder = type("Holder", (), {"kernel": dlshim.kernel(words)})
+    agree(holder().kernel.__func__, words)
+
+
 def module():
     for version in ((1, 0), (1, 1)):
         dlshim.upgrade(Source()).__dlpack__(max_version=version, copy=None)
