@@ -168,14 +168,18 @@ dls_authored_clear(dls_authored *authored)
     Py_CLEAR(authored->seen);
 }
 
-static void
+/* 0, or -1 with an exception that is fatal: most are attributes of the object alone. */
+static int
 take_inner(PyTypeObject *type, const dls_member_found *found, dls_authored *authored)
 {
     PyObject *member = PyObject_GetAttr((PyObject *)type, found->inner);
-    PyErr_Clear(); /* most are attributes of the object alone */
+    if (member == NULL && dls_error_forget() < 0) {
+        return -1;
+    }
     authored->inner = Py_NewRef(found->inner);
     authored->inner_is_called = member != NULL && PyCallable_Check(member);
     Py_XDECREF(member);
+    return 0;
 }
 
 /* The function (moved) of a class behind `owner`, whose method keeps the plan, may be
@@ -277,7 +281,7 @@ dls_authored_find(dls_state *state, PyTypeObject *type, PyObject *mro,
                                : dls_member_shown(state, mro, name, &own, &ours);
     authored->at = own.at;
     if (code == 0 && own.inner != NULL) {
-        take_inner(type, &own, authored);
+        code = take_inner(type, &own, authored);
     }
     else if (code == 0 && (own.function != NULL || own.seen != NULL)) {
         code = take_function(mro, start, owner, name, &own, &authored->dlpack,
@@ -298,13 +302,13 @@ answer_by_export(PyTypeObject *type, PyObject *mro, Py_ssize_t start,
                  bool ours, dls_authored *authored)
 {
     if (shown->inner != NULL) {
-        take_inner(type, shown, authored);
+        return take_inner(type, shown, authored);
     }
-    else if (shown->function != NULL) {
+    if (shown->function != NULL) {
         return take_function(mro, start, owner, name, shown, &authored->dlpack,
                              authored);
     }
-    else if (!ours) {
+    if (!ours) {
         authored->dlpack = Py_NewRef(name);
     }
     return 0;
@@ -332,7 +336,7 @@ dls_authored_find_device(dls_state *state, PyTypeObject *type, PyObject *mro,
     authored->at = shown.at;
     if (code == 0 && around.inner != NULL
         && (answer.at < 0 || around.at <= answer.at)) {
-        take_inner(type, &around, authored);
+        code = take_inner(type, &around, authored);
     }
     else if (code == 0 && answer.at >= 0) {
         authored->dlpack = Py_NewRef(name);
