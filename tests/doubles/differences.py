@@ -16,6 +16,7 @@ def first_difference(found: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, 
         return None
     if len(found) != len(wanted):
         return "length", len(found), len(wanted)
-    return next(
-        (place, a, b) for place, (a, b) in enumerate(zip(found, wanted, strict=True)) if a != b
-    )
+    for place, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        if a != b:
+            return place, a, b
+    return "type", type(found), type(wanted)  # a list is never equal to a tuple
