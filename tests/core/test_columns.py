@@ -19,7 +19,8 @@ from doubles.asking import live, tells, versioned
 from doubles.columns import Count, array, bitmap, child_schema, numbers, schema
 from doubles.columns import child as inner
 from doubles.differences import first_difference
-from doubles.producers import P2
+from doubles.older import StructOnly
+from doubles.producers import P2, masquerade
 from doubles.threads import together
 
 ext = test_c_interface.ext
@@ -778,6 +779,22 @@ def test_C15_an_extension_takes_a_column(ext):
     with pytest.raises(BufferError, match=r"several chunks.*\n.*order"):
         ext.take(x)
     assert ended(count)
+
+
+def test_C12_why_the_values_of_a_pandas_column_are_refused_is_the_cause():
+    """On a double; what pandas itself gives: tests/columns/test_kinds.py."""
+
+    class Column:
+        dtype = type("dtype", (), {"__module__": "numpy"})()
+
+        def to_numpy(self):
+            return StructOnly(changes={"typekind": b"O", "itemsize": 8})
+
+    series = masquerade(Column, "Series", "pandas")
+    for _ in range(2):
+        with pytest.raises(BufferError, match="it has no dtype of DLPack\n  ") as error:
+            versioned(dlshim.upgrade(series()))
+        assert "Python objects" in str(error.value.__cause__)
 
 
 def test_C15_what_an_extension_writes_is_seen_in_the_tensor_that_joined_the_chunks(ext):

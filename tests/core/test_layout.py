@@ -245,7 +245,7 @@ def test_T7_unknown_dtype_codes_pass(cls, ask, dtype):
 
 
 @BOTH
-@pytest.mark.parametrize("device", [(21, 5), (99, 3), (1000, 0), (5, 0)])
+@pytest.mark.parametrize("device", [(21, 5), (32, 1), (99, 3), (1000, 0), (5, 0)])
 def test_T7_unknown_devices_pass(ask, device):
     x = P2((3,), "float32", device=device)
     upgraded = dlshim.upgrade(x)

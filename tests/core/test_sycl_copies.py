@@ -6,6 +6,7 @@ The same on a real runtime, with pending work: tests/oneapi/test_copies.py.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 from typing import Any
 
@@ -194,11 +195,11 @@ def test_what_the_library_raises_is_the_cause(library, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(Queue, "memcpy", fail)
-        for ask in ASKINGS.values():
+        for ask, layout in itertools.product(ASKINGS.values(), ({}, {"strides": (1, 2)})):
             with pytest.raises(
                 BufferError, match=r"copying it to the host failed.*memcpy"
             ) as error:
-                ask(dlshim.upgrade(old()), dl_device=CPU)
+                ask(dlshim.upgrade(old(**layout)), dl_device=CPU)
             assert isinstance(error.value.__cause__, RuntimeError)
         with pytest.raises(BufferError, match=r"24 bytes to oneAPI device 0 failed"):
             dlshim.from_dlpack(P2(), device="oneapi")
