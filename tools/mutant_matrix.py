@@ -39,6 +39,7 @@ from typing import NamedTuple
 
 import mutant_table
 import mutation
+import quickest_first
 from mutant_table import ASSERTED, NOT_COMPILED, SAMPLE, Row
 from mutants import FLAGS, ROOT, Build, Failed, compile_file
 from mutation import Change
@@ -119,6 +120,10 @@ class Bench:
         import drivers  # mutants.py has shown where it is
 
         self.driver = drivers.build("13.0", folder / "drivers")
+        # A folder of its own: among tools/ are names that tests import from elsewhere.
+        self.plugins = folder / "plugins"
+        self.plugins.mkdir()
+        shutil.copy(quickest_first.__file__, self.plugins)
         file, old, new = PLANTED
         found = re.search(old, self.texts[file])
         if not found:
@@ -132,7 +137,7 @@ class Bench:
         """`name` is SAMPLE, or a suite and one of its files."""
         first = [] if self.options.whole else ["-x"]
         if name == SAMPLE:
-            return [sys.executable, *PYTEST, *first]
+            return [sys.executable, *PYTEST, *first, "-p", quickest_first.__name__]
         suite, _, file = name.partition(":")
         words = [word.format(driver=self.driver) for word in SUITES[suite].words]
         return [sys.executable, *PYTEST, file, *words]
@@ -148,8 +153,9 @@ class Bench:
     def run(self, name: str, site: Path, limit: float) -> Outcome:
         private = self.folder / "private"
         private.mkdir()
-        env = {**os.environ, "PYTHONPATH": str(site), "TMPDIR": str(private)}
-        env["PYTHONDONTWRITEBYTECODE"] = "1"
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(private)}
+        env["PYTHONPATH"] = os.pathsep.join(map(str, (site, self.plugins)))
+        env[quickest_first.VARIABLE] = str(self.folder / "seconds.json")
         begun, told = time.monotonic(), private / "told"
         with told.open("wb") as out:
             child = subprocess.Popen(self.command(name), cwd=self.tree, env=env, stdout=out,

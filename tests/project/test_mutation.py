@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import itertools
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +21,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 try:
     import mutant_table
     import mutation
+    import quickest_first
 finally:
     sys.path.remove(str(ROOT / "tools"))
 
@@ -144,3 +147,39 @@ def test_a_table_is_read_as_it_ended(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert told[told.index("never among the few:") + 1 :][:3] == [
         "  core:b", "not asked:", "  kit:c (runs nothing)"
     ]  # fmt: skip
+
+
+def test_the_quickest_files_run_first(tmp_path: Path) -> None:
+    seconds = tmp_path / "seconds.json"
+    env = {**os.environ, quickest_first.VARIABLE: str(seconds), "PYTHONPATH": str(ROOT / "tools")}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-p",
+        "quickest_first",
+        "-p",
+        "no:cacheprovider",
+    ]
+
+    def order() -> list[str]:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+        lines = [line for line in done.stdout.splitlines() if "::" in line and "%]" in line]
+        return [line.partition("::")[0] for line in lines]
+
+    for name in "ab":
+        (tmp_path / f"test_{name}.py").write_text("def test_passes():\n    pass\n")
+    failing = tmp_path / "test_c.py"
+    failing.write_text("def test_fails():\n    raise AssertionError\n")
+    assert order() == ["test_a.py", "test_b.py", "test_c.py"]
+    assert not seconds.exists(), "a run that fails may have ended early"
+    failing.unlink()
+    order()
+    assert json.loads(seconds.read_text()).keys() == {"test_a.py", "test_b.py"}
+    seconds.write_text(json.dumps({"test_b.py": 1, "test_a.py": 2}))
+    failing.write_text("def test_passes():\n    pass\n")
+    assert order() == ["test_b.py", "test_a.py", "test_c.py"]
+    assert json.loads(seconds.read_text()) == {"test_b.py": 1, "test_a.py": 2}
