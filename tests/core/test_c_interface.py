@@ -666,6 +666,7 @@ def test_a_kept_import_has_the_shape_of_torch_s_tensor(ext, hand_on, change):
         assert values(alias) == [0, 1, 2, 3, 4, 5]  # its memory, too, is not replaced
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")
 def test_a_kept_import_of_numpy_has_its_own_shape_and_memory(ext):
     np = pytest.importorskip("numpy", reason="NumPy is not installed")
     for _ in range(3):
