@@ -152,3 +152,13 @@ def test_an_exception_that_is_pending_survives_what_letting_go_runs(
     assert give_back(Table(dlshim.Producer).address, [dlshim.upgrade(Dying())], with_lock) == 1
     gc.collect()
     assert [str(report) for report in reports] == ["dying"]
+
+
+@pytest.mark.parametrize("cls", [dlshim.Producer, dlshim.Tensor])
+def test_a_foreign_object_is_refused_by_the_returned_code_too(program, cls):
+    """ctypes raises what is pending, whatever the code; a consumer in C looks at the code."""
+    refuses = C.PyDLL(str(program)).refuses
+    refuses.argtypes = [C.c_void_p, C.py_object]
+    for foreign in (P1(), object(), None, P1):
+        assert refuses(Table(cls).address, foreign) == 1
+    assert refuses(Table(cls).address, dlshim.upgrade(P2())) == 0

@@ -224,6 +224,24 @@ give_back_while_pending(const table *api, PyObject *list, int with_lock)
     return kept;
 }
 
+/* Ask both functions for an object that is not of the type with the table.  Do both return -1
+ * with an exception, and give nothing? */
+int
+refuses(const table *api, PyObject *object)
+{
+    managed *owned = NULL;
+    tensor view = {.ndim = -1};
+    int refused = 0;
+    refused += api->owned(object, &owned) == -1 && PyErr_Occurred() != NULL && owned == NULL;
+    PyErr_Clear();
+    refused += api->borrow(object, &view) == -1 && PyErr_Occurred() != NULL && view.ndim == -1;
+    PyErr_Clear();
+    if (owned != NULL) {
+        owned->deleter(owned);
+    }
+    return refused == 2;
+}
+
 /* a and b are objects of the type with the table.  Called without the lock.  The number of
  * failures, and in text what the first was. */
 int
