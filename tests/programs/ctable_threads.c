@@ -224,8 +224,8 @@ give_back_while_pending(const table *api, PyObject *list, int with_lock)
     return kept;
 }
 
-/* Ask both functions for an object that is not of the type with the table.  Do both return -1
- * with an exception, and give nothing? */
+/* Pass an object to both functions that give a tensor.  Do both return -1 with an exception,
+ * and give nothing?  Called with the lock. */
 int
 refuses(const table *api, PyObject *object)
 {

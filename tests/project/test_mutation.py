@@ -152,16 +152,7 @@ def test_a_table_is_read_as_it_ended(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_quickest_files_run_first(tmp_path: Path) -> None:
     seconds = tmp_path / "seconds.json"
     env = {**os.environ, quickest_first.VARIABLE: str(seconds), "PYTHONPATH": str(ROOT / "tools")}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-v",
-        "-p",
-        "quickest_first",
-        "-p",
-        "no:cacheprovider",
-    ]
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "quickest_first"]
 
     def order() -> list[str]:
         done = subprocess.run(
