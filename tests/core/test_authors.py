@@ -741,14 +741,15 @@ def test_what_is_wrong_with_an_inner_buffer_is_a_buffer_error(parts, told, kind,
     assert told in str(raised.value) and type(raised.value.__cause__) is kind
 
 
-def test_an_interrupt_while_the_class_is_asked_for_the_inner_array_passes():
+@pytest.mark.parametrize("way", [dlshim.from_dlpack, lambda x: x.__dlpack_device__()])
+def test_an_interrupt_while_the_class_is_asked_for_the_inner_array_passes(way):
     class Meta(type):
         def __getattr__(cls, name):
             raise KeyboardInterrupt if name == "_array" else AttributeError(name)
 
     cls = of(Meta("Holder", (), {"__init__": Holder.__init__}), inner="_array")
     with pytest.raises(KeyboardInterrupt):
-        dlshim.from_dlpack(cls())
+        way(cls())
 
 
 def test_an_inner_array_with_options_that_do_not_fit():

@@ -369,7 +369,7 @@ ALWAYS_NEW = {
     "a source that moves": lambda: dlshim.upgrade(Moves()),
     "copy=True": lambda: dlshim.upgrade(P2(), copy=True),
     "order": lambda: dlshim.upgrade(P2((3, 2), strides=(1, 3)), order="C"),
-    "align": lambda: dlshim.upgrade(P1(), align=1 << 16),
+    "align": lambda: dlshim.upgrade(P1(start=1), align=1 << 16),
     "copy=True of a Tensor": lambda: dlshim.upgrade(dlshim.from_dlpack(P2()), copy=True),
 }
 

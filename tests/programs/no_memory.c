@@ -88,7 +88,7 @@ static long made, deleted;
 
 /* One export: 2 x 3 floats, a struct around them, and whether it was deleted. */
 typedef struct {
-    float elements[6];
+    float before, elements[6]; /* calloc() aligns `before`: no element is aligned to 16 bytes */
     int64_t dims[4];
     bool gone;
     union {
