@@ -192,6 +192,7 @@ STEPS = {
     "a kernel": lambda: dlshim.kernel(len, dtypes={0: ("int8", "float32")}),
     "a call": lambda: TAKES_FLOATS(P2(), order=[P2()]),
     "buffer": lambda: dlshim.from_dlpack(bytearray(3)),
+    "bytes called booleans": lambda: dlshim.from_dlpack(bytearray(3), reinterpret="bool"),
     "raw": lambda: raw(lambda capsule: dlshim.upgrade(capsule).__dlpack__()),
     "raw to tensor": lambda: raw(lambda capsule: dlshim.from_dlpack(capsule).__dlpack__(), (1, 0)),
 }

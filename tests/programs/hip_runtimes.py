@@ -5,7 +5,11 @@
 Both are started before the case, but where the other one comes later.
 """
 
+import ctypes
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 
 import dlshim
 import drivers
@@ -109,8 +113,12 @@ def two_copies_of_one_release(drv, other):
 
 
 def one_that_comes_later(drv, path):
-    """It is looked for when no runtime that is known knows the pointer."""
-    edge(drv)
+    """It is looked for when no runtime that is known knows the pointer.  As often as something
+    is mapped the first one is seen again, and it takes one place."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(5):
+            ctypes.CDLL(shutil.copy(path, Path(folder, f"no-runtime-{number}.so")))
+            edge(drv)
     other = drivers.load_hip(path)
     other.start()
     edge(other)
