@@ -184,6 +184,23 @@ def test_C5_a_tensor_has_the_axes_that_its_parameters_say(kind):
     assert shown(t) == rows
 
 
+@pytest.mark.parametrize("inside", [("+w:2",), ("+w:1", "+w:2")], ids=" in ".join)
+def test_C5_the_items_of_a_tensor_may_be_lists(inside):
+    """Their axes follow those of the tensor."""
+    count = Count()
+    type_, memory = child_schema("l"), inner(24, numbers(*range(24)))
+    length = 24
+    for format in reversed(inside):
+        type_, length = child_schema(format, type_), length // int(format[-1])
+        memory = inner(length, None, memory)
+    said = fixed_shape(shape=[2, 3], permutation=[1, 0])
+    x = of(count, schema(count, "+w:6", type_, said=said), array(count, 2, None, memory))
+    t = dlshim.from_dlpack(x)
+    extents = [int(format[-1]) for format in inside]
+    assert t.shape == (2, 3, 2, *extents)
+    assert t.strides == (12, 2, 6, *([2, 1] if len(extents) == 2 else [1]))
+
+
 def test_C5_other_extension_types_are_their_storage():
     said = made.metadata({"ARROW:extension:name": "geoarrow.point"})
     assert values(made.column(1, 2, said=said)[0]) == [1, 2]

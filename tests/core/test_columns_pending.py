@@ -45,6 +45,16 @@ def test_T9_an_exception_that_a_stream_leaves_is_reported(
     assert {*told} == ({f"left by {guilty}"} if guilty != "nobody" else set())
 
 
+def test_T9_an_exception_that_is_left_beside_an_error_is_reported(
+    pending: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda report: told.append(str(report.exc_value)))
+    with pytest.raises(BufferError, match="could not give the values: nothing is left"):
+        dlshim.from_dlpack(Column(pending, "get_last_error"))
+    assert told == ["left by get_last_error"]
+
+
 #: A class that is known to have its chunks in memory, by the module and the name under which it
 #: is found; a subclass; and classes that only have these names.
 KNOWN = masquerade(Column, "ChunkedArray", "pyarrow.lib")
