@@ -518,6 +518,14 @@ def test_C9_chunks_of_tensors_are_joined_too():
     assert ended(count)
 
 
+def test_C9_no_memory_has_room_for_chunks_of_that_length():
+    count = Count()
+    chunks = [array(count, length, numbers(1)) for length in (1 << 59, 1 << 59)]
+    with pytest.raises(MemoryError):
+        dlshim.from_dlpack(of(count, schema(count, "l"), *chunks), copy=True)
+    assert ended(count)
+
+
 def test_C9_missing_values_of_a_later_chunk_are_seen():
     count = Count()
     chunks = [
