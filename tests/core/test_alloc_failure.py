@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import itertools
 import re
+import sys
 
 import pytest
 from project.tree import SRC, without_comments
@@ -16,6 +18,7 @@ from doubles import capsules as caps
 from doubles import scenarios, steps
 from doubles.asking import ASKINGS, live
 from doubles.gil import FREE_THREADED
+from doubles.older import InterfaceOnly
 from doubles.producers import P1, P2, CopiesAlways
 
 reached = False  # Was there an n-th allocation when `failing` ran last?
@@ -176,6 +179,10 @@ def chain(length):
 TAKES_FLOATS = dlshim.kernel(
     lambda *x, **named: None, takes="tensor", dtypes={0: ("int8", "float32"), "order": "float32"}
 )
+MANY = dlshim.kernel(lambda *x: None, takes="tensor")
+OTHER_ORDER = (
+    getattr(ctypes.c_int32, "__ctype_be__" if sys.byteorder == "little" else "__ctype_le__") * 3
+)
 STEPS = {
     "calls in calls": lambda: chain(20).__dlpack__(),
     "calls in calls, by dlshim": lambda: dlshim.from_dlpack(Link(chain(20))),
@@ -192,6 +199,10 @@ STEPS = {
     "a kernel": lambda: dlshim.kernel(len, dtypes={0: ("int8", "float32")}),
     "a call": lambda: TAKES_FLOATS(P2(), order=[P2()]),
     "buffer": lambda: dlshim.from_dlpack(bytearray(3)),
+    "many arguments": lambda: MANY(*[P2() for _ in range(12)]),
+    "many that were met": lambda: (MANY(P2()), MANY(*[P2() for _ in range(12)])),
+    "many axes": lambda: dlshim.from_dlpack(InterfaceOnly((1,) * 9)),
+    "the other byte order": lambda: dlshim.from_dlpack(OTHER_ORDER(1, 2, 3), copy=True),
     "bytes called booleans": lambda: dlshim.from_dlpack(bytearray(3), reinterpret="bool"),
     "raw": lambda: raw(lambda capsule: dlshim.upgrade(capsule).__dlpack__()),
     "raw to tensor": lambda: raw(lambda capsule: dlshim.from_dlpack(capsule).__dlpack__(), (1, 0)),

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import dlshim
+from dlshim import _core
 from doubles import sycl
 from doubles.asking import ASKINGS, bare, counting, tells, versioned
 from doubles.producers import P1, P2, Array, P1a, P1b, fresh
@@ -325,3 +326,35 @@ def test_without_the_library_there_is_no_copy_to_oneapi(no_library):
 def test_other_memory_is_not_sent_there(library):
     with pytest.raises(BufferError, match=r"\(8, 0\)"):
         versioned(dlshim.upgrade(fresh(P1)(device=(8, 0))), dl_device=ONEAPI)
+
+
+# --- allocation failures ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "to"),
+    [
+        (lambda: old(strides=(1, 2)), CPU),
+        (lambda: old((2,) * 9, strides=tuple(1 << i for i in range(9))), CPU),
+        (lambda: P2(strides=(1, 2)), ONEAPI),
+    ],
+    ids=["to the host", "nine axes to the host", "to the device"],
+)
+def test_allocations_that_fail_leak_nothing(library, make, to):
+    failed = 0
+    before = _core._counters()["live"]
+    for n in range(1, 40):
+        x = make()
+        _core._hook("fail_alloc", n)
+        try:
+            versioned(dlshim.upgrade(x), dl_device=to).release()
+        except MemoryError:
+            failed += 1
+        else:
+            break
+        finally:
+            _core._hook("fail_alloc", -1)
+        assert all(made.deleted == 1 for made in x.exports)
+    assert 2 <= failed < 39
+    del x
+    assert _core._counters()["live"] == before
