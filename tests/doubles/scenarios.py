@@ -175,6 +175,48 @@ def columns_in() -> None:
             assert count.owed == 0
 
 
+class Column:
+    """Its structs are made anew for each export, as those of pyarrow are."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]:
+        self.count = made.Count()
+        memory = made.array(self.count, 2, made.numbers(1, 2))
+        return (
+            made.capsule(made.schema(self.count, "l"), "arrow_schema", self.count),
+            made.capsule(memory, "arrow_array", self.count),
+        )
+
+
+@made.freed()
+def columns_in_wrappers() -> None:
+    for _ in range(2):  # as at first, and as it was learned
+        x = Column()
+        _expect(versioned(dlshim.upgrade(x)), [1, 2])
+        _expect(bare(dlshim.upgrade(x, readonly="share")), [1, 2])
+        assert x.count.owed == 0
+
+
+def kernels() -> None:
+    """Made, and called with arrays, a list of them and a class that was not met."""
+    shapes = dlshim.kernel(
+        lambda *x: [each.shape for each in x], takes="tensor", order="C", dtypes={0: "int32"}
+    )
+    for make in (P1, P2, P3):
+        x = make((2, 3), "int32")
+        assert shapes(x, x) == [(2, 3), (2, 3)]
+    totals = dlshim.kernel(lambda x: len(x), returns=None)
+    assert totals([P1(), P2()]) == 2
+
+
+def classes_new_to_kernels() -> None:
+    class New(P1):
+        def __dlpack__(self, **asked: Any) -> Any:
+            return super().__dlpack__(**asked)
+
+    values = dlshim.kernel(lambda x: memoryview(x).tolist(), takes="tensor", returns=None)
+    assert values(New()) == [[0, 1, 2], [3, 4, 5]]
+
+
 def capsules() -> None:
     for version in (None, (1, 0)):
         _expect(caps.take(dlshim.to_capsule(P1(), max_version=version)), SIX)
@@ -236,7 +278,8 @@ def inspection() -> None:
 
 
 # What cannot be had where the interpreter has no buffer functions for extensions.
-NEED_BUFFERS = ("buffer", "read_only_bytes", "array_interface_over_a_buffer")
+NEED_BUFFERS = ("buffer", "read_only_bytes", "array_interface_over_a_buffer", "kernels",
+                "classes_new_to_kernels")  # fmt: skip
 
 ALL: dict[str, Callable[[], None]] = {
     function.__name__: function
@@ -265,6 +308,9 @@ ALL: dict[str, Callable[[], None]] = {
         tensor_copy,
         arrow_column,
         columns_in,
+        columns_in_wrappers,
+        kernels,
+        classes_new_to_kernels,
         capsules,
         many_options,
         the_device_question,
@@ -275,4 +321,4 @@ ALL: dict[str, Callable[[], None]] = {
 }
 
 #: Those that make classes or functions each time.
-WITH_NEW_CLASSES = {columns_in}
+WITH_NEW_CLASSES = {columns_in, classes_new_to_kernels}
