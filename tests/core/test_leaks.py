@@ -16,8 +16,19 @@ import sampling
 from doubles import arrow, consumers, gil, older, scenarios
 from doubles import capsules as caps
 from doubles.asking import live, versioned
-from doubles.older import InterfaceOnly
-from doubles.producers import P1, P2, CopiesAlways, P1b, P3TableOnly, VersionedAlways
+from doubles.older import InterfaceOnly, StructOnly
+from doubles.producers import (
+    P1,
+    P2,
+    P3,
+    ByGetattr,
+    CopiesAlways,
+    InstanceOnly,
+    P1aNoDevice,
+    P1b,
+    P3TableOnly,
+    VersionedAlways,
+)
 
 REPEATS = 100_000
 #: CPython 3.10 makes a cache for code in its 1 024th run; newer ones have all after some dozens.
@@ -217,6 +228,48 @@ def test_reference_counts_come_back():
     for o, a, b in zip(objects, before, after, strict=True):
         if b < 2**30:  # immortal from 3.12 on
             assert b - a <= 6, (o, a, b)
+
+
+OF_EACH_KIND = [P1, P2, P3, P3TableOnly, InstanceOnly, ByGetattr, P1aNoDevice, CopiesAlways,
+                InterfaceOnly, StructOnly, scenarios.Column]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OF_EACH_KIND, ids=lambda kind: kind.__name__)
+def test_references_to_an_object_and_to_its_class_come_back(kind):
+    x = kind()
+
+    def exchange():
+        upgraded = upgrade(x)
+        for _ in range(2):
+            versioned(upgraded).release()
+            upgraded.__dlpack_device__()
+        from_dlpack(x)
+        del upgraded
+        caps.close_accounts()
+        getattr(x, "exports", []).clear()
+        getattr(x, "calls", []).clear()
+
+    for _ in range(10):
+        exchange()
+    before = sys.getrefcount(x), sys.getrefcount(kind)
+    for _ in range(100):
+        exchange()
+    gc.collect()
+    now = sys.getrefcount(x), sys.getrefcount(kind)
+    assert all(b - a < 50 for a, b in zip(before, now, strict=True)), (before, now)
+
+
+def test_references_to_the_class_that_an_object_was_given_come_back():
+    twins = [type("Twin", (InstanceOnly,), {}) for _ in "ab"]
+    x = twins[0]()
+    before = [*map(sys.getrefcount, twins)]
+    for i in range(100):
+        upgraded = upgrade(x)
+        x.__class__ = twins[1 - i % 2]
+        versioned(upgraded).release()
+    del upgraded
+    now = [*map(sys.getrefcount, twins)]
+    assert all(b - a < 50 for a, b in zip(before, now, strict=True)), (before, now)
 
 
 def raw_with_unknown_flags():
