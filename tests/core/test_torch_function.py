@@ -75,6 +75,17 @@ def test_the_bits_of_a_subclass_are_asked_past_the_library_s_own_hook(torch, dty
     assert torch.calls == []
 
 
+def test_the_bits_of_a_subclass_are_resolved_past_the_hook_where_a_copy_is_asked_for(torch):
+    class Meters(torch.Tensor):
+        pass
+
+    for _ in range(2):
+        x = Meters(dtype="float32", neg=True)
+        t = dlshim.from_dlpack(x, copy=True)
+        assert t.is_copied
+    assert torch.calls == []
+
+
 #: torch's __dlpack__ looks for autograd itself, its C table does not.
 BY_TABLE = pytest.mark.parametrize("torch", [True], indirect=True, ids=["C table"])
 
