@@ -741,8 +741,12 @@ def test_what_is_wrong_with_an_inner_buffer_is_a_buffer_error(parts, told, kind,
     assert told in str(raised.value) and type(raised.value.__cause__) is kind
 
 
-@pytest.mark.parametrize("way", [dlshim.from_dlpack, lambda x: x.__dlpack_device__()])
-def test_an_interrupt_while_the_class_is_asked_for_the_inner_array_passes(way):
+@pytest.mark.parametrize(
+    "way",
+    [dlshim.from_dlpack, lambda x: x.__dlpack_device__()],
+    ids=["from_dlpack", "device question"],
+)
+def test_an_interrupt_while_the_class_is_asked_for_the_inner_array_reaches_the_caller(way):
     class Meta(type):
         def __getattr__(cls, name):
             raise KeyboardInterrupt if name == "_array" else AttributeError(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import re
@@ -184,8 +185,12 @@ def test_C5_a_tensor_has_the_axes_that_its_parameters_say(kind):
     assert shown(t) == rows
 
 
-@pytest.mark.parametrize("inside", [("+w:2",), ("+w:1", "+w:2")], ids=" in ".join)
-def test_C5_the_items_of_a_tensor_may_be_lists(inside):
+@pytest.mark.parametrize(
+    ("inside", "extents", "strides"),
+    [(("+w:2",), (2,), (1,)), (("+w:1", "+w:2"), (1, 2), (2, 1))],
+    ids=["lists", "lists in lists"],
+)
+def test_C5_the_items_of_a_tensor_may_be_lists(inside, extents, strides):
     """Their axes follow those of the tensor."""
     count = Count()
     type_, memory = child_schema("l"), inner(24, numbers(*range(24)))
@@ -196,9 +201,12 @@ def test_C5_the_items_of_a_tensor_may_be_lists(inside):
     said = fixed_shape(shape=[2, 3], permutation=[1, 0])
     x = of(count, schema(count, "+w:6", type_, said=said), array(count, 2, None, memory))
     t = dlshim.from_dlpack(x)
-    extents = [int(format[-1]) for format in inside]
-    assert t.shape == (2, 3, 2, *extents)
-    assert t.strides == (12, 2, 6, *([2, 1] if len(extents) == 2 else [1]))
+    assert (t.shape, t.strides) == ((2, 3, 2, *extents), (12, 2, 6, *strides))
+    places = itertools.product(range(2), range(3), range(2), range(2))
+    in_order = numbers(*[12 * n + 2 * a + 6 * b + i for n, a, b, i in places])
+    assert memoryview(t).tobytes() == in_order
+    del t
+    assert ended(count)
 
 
 def test_C5_other_extension_types_are_their_storage():
@@ -518,8 +526,8 @@ def test_C9_chunks_of_tensors_are_joined_too():
     assert ended(count)
 
 
-def test_C9_no_memory_has_room_for_chunks_of_that_length():
-    count = Count()
+def test_C9_chunks_whose_bytes_do_not_fit_64_bits_are_a_memory_error():
+    count = Count()  # 2 * 2**59 * 8 bytes
     chunks = [array(count, length, numbers(1)) for length in (1 << 59, 1 << 59)]
     with pytest.raises(MemoryError):
         dlshim.from_dlpack(of(count, schema(count, "l"), *chunks), copy=True)

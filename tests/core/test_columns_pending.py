@@ -50,7 +50,7 @@ def test_T9_an_exception_that_is_left_beside_an_error_is_reported(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr("sys.unraisablehook", lambda report: told.append(str(report.exc_value)))
-    with pytest.raises(BufferError, match="could not give the values: nothing is left"):
+    with pytest.raises(BufferError, match="could not give the values: the file has ended"):
         dlshim.from_dlpack(Column(pending, "get_last_error"))
     assert told == ["left by get_last_error"]
 

@@ -80,12 +80,12 @@ def test_N9_the_mark_is_used_up(wrap):
 
 
 @ROOMS
-def test_N9_a_copy_uses_it_up_too(wrap):
+def test_N9_a_copy_uses_the_mark_up_too(wrap):
     wrapped = wrap(backwards())
     for _ in range(2):  # as at first, and as it was learned
         wrapped.__dlpack_device__()
         versioned(wrapped, copy=True).release()
-        versioned(wrapped).release()
+        versioned(wrapped).release()  # refused if the mark were left
 
 
 @ROOMS

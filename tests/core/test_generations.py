@@ -215,6 +215,13 @@ def test_T2_a_tensor_answers_both(ask):
                 assert imported.name == {bare: caps.LEGACY, versioned: caps.VERSIONED}[ask]
 
 
+@pytest.mark.parametrize("minor", [1 << 16, 1 << 64, 1 << 70])
+def test_a_minor_version_may_be_of_any_size(minor):
+    for _ in range(2):  # as at first, and as it was learned
+        with caps.take(dlshim.upgrade(P2()).__dlpack__(max_version=(1, minor))) as imported:
+            assert imported.name == caps.VERSIONED
+
+
 def test_stream_may_be_given_by_position():
     with caps.take(dlshim.upgrade(P1()).__dlpack__(None)) as imported:
         assert imported.name == caps.LEGACY

@@ -13,7 +13,7 @@ import pytest
 
 import dlshim
 import sampling
-from doubles import arrow, consumers, gil, older, scenarios
+from doubles import arrow, columns, consumers, gil, older, scenarios
 from doubles import capsules as caps
 from doubles.asking import live, versioned
 from doubles.older import InterfaceOnly, StructOnly
@@ -197,7 +197,7 @@ def test_nothing_is_left_after_many_scenarios(scenario):
         exports, blocks, pages = grows(scenario, 60)
     caps.close_accounts()
     assert exports == 0
-    assert blocks < 60, f"{blocks} blocks more after 60 repeats"
+    assert blocks < 30, f"{blocks} blocks more after 60 repeats"
     assert pages < PAGES
 
 
@@ -236,6 +236,7 @@ OF_EACH_KIND = [P1, P2, P3, P3TableOnly, InstanceOnly, ByGetattr, P1aNoDevice, C
 
 @pytest.mark.parametrize("kind", OF_EACH_KIND, ids=lambda kind: kind.__name__)
 def test_references_to_an_object_and_to_its_class_come_back(kind):
+    """A class may be immortal (3.13 without the GIL): then the object's count alone is judged."""
     x = kind()
 
     def exchange():
@@ -249,27 +250,30 @@ def test_references_to_an_object_and_to_its_class_come_back(kind):
         getattr(x, "exports", []).clear()
         getattr(x, "calls", []).clear()
 
-    for _ in range(10):
-        exchange()
-    before = sys.getrefcount(x), sys.getrefcount(kind)
-    for _ in range(100):
-        exchange()
-    gc.collect()
-    now = sys.getrefcount(x), sys.getrefcount(kind)
-    assert all(b - a < 50 for a, b in zip(before, now, strict=True)), (before, now)
+    def counted(repeats):
+        for _ in range(repeats):
+            exchange()
+        gc.collect()
+        return sys.getrefcount(x), sys.getrefcount(kind)
+
+    with columns.freed():
+        before, now = counted(10), counted(100)
+    assert all(b - a < 20 for a, b in zip(before, now, strict=True)), (before, now)
 
 
-def test_references_to_the_class_that_an_object_was_given_come_back():
-    twins = [type("Twin", (InstanceOnly,), {}) for _ in "ab"]
+def test_references_to_a_class_that_is_assigned_come_back():
+    twins = [type("Twin", (InstanceOnly,), {}) for _ in range(2)]
     x = twins[0]()
+    gc.collect()
     before = [*map(sys.getrefcount, twins)]
     for i in range(100):
         upgraded = upgrade(x)
         x.__class__ = twins[1 - i % 2]
         versioned(upgraded).release()
     del upgraded
+    gc.collect()
     now = [*map(sys.getrefcount, twins)]
-    assert all(b - a < 50 for a, b in zip(before, now, strict=True)), (before, now)
+    assert all(b - a < 20 for a, b in zip(before, now, strict=True)), (before, now)
 
 
 def raw_with_unknown_flags():

@@ -158,8 +158,25 @@ def arrow_column() -> None:
     dlshim.from_dlpack(x).__arrow_c_array__()
 
 
+class Column:
+    """Its structs are made anew for each export, as those of pyarrow are."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]:
+        self.count = made.Count()
+        memory = made.array(self.count, 2, made.numbers(1, 2))
+        return (
+            made.capsule(made.schema(self.count, "l"), "arrow_schema", self.count),
+            made.capsule(memory, "arrow_array", self.count),
+        )
+
+
 @made.freed()
 def columns_in() -> None:
+    for _ in range(2):  # as at first, and as it was learned
+        x = Column()
+        _expect(versioned(dlshim.upgrade(x)), [1, 2])
+        _expect(bare(dlshim.upgrade(x, readonly="share")), [1, 2])
+        assert x.count.owed == 0
     for make in (lambda: made.column(1, 2), lambda: made.chunked((1, 2))):
         assert memoryview(dlshim.from_dlpack(make()[0])).tolist() == [1, 2]
     for make, wanted in (
@@ -175,37 +192,16 @@ def columns_in() -> None:
             assert count.owed == 0
 
 
-class Column:
-    """Its structs are made anew for each export, as those of pyarrow are."""
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]:
-        self.count = made.Count()
-        memory = made.array(self.count, 2, made.numbers(1, 2))
-        return (
-            made.capsule(made.schema(self.count, "l"), "arrow_schema", self.count),
-            made.capsule(memory, "arrow_array", self.count),
-        )
-
-
-@made.freed()
-def columns_in_wrappers() -> None:
-    for _ in range(2):  # as at first, and as it was learned
-        x = Column()
-        _expect(versioned(dlshim.upgrade(x)), [1, 2])
-        _expect(bare(dlshim.upgrade(x, readonly="share")), [1, 2])
-        assert x.count.owed == 0
-
-
 def kernels() -> None:
-    """Made, and called with arrays, a list of them and a class that was not met."""
+    """Two are made, and called with arrays and with a list of arrays."""
     shapes = dlshim.kernel(
         lambda *x: [each.shape for each in x], takes="tensor", order="C", dtypes={0: "int32"}
     )
     for make in (P1, P2, P3):
         x = make((2, 3), "int32")
         assert shapes(x, x) == [(2, 3), (2, 3)]
-    totals = dlshim.kernel(lambda x: len(x), returns=None)
-    assert totals([P1(), P2()]) == 2
+    count = dlshim.kernel(len, returns=None)
+    assert count([P1(), P2()]) == 2
 
 
 def classes_new_to_kernels() -> None:
@@ -277,7 +273,8 @@ def inspection() -> None:
         dlshim.inspect(make())
 
 
-# What cannot be had where the interpreter has no buffer functions for extensions.
+# What cannot be had where the interpreter has no buffer functions for extensions.  A kernel's
+# conditions are given to C as bytes.
 NEED_BUFFERS = ("buffer", "read_only_bytes", "array_interface_over_a_buffer", "kernels",
                 "classes_new_to_kernels")  # fmt: skip
 
@@ -308,7 +305,6 @@ ALL: dict[str, Callable[[], None]] = {
         tensor_copy,
         arrow_column,
         columns_in,
-        columns_in_wrappers,
         kernels,
         classes_new_to_kernels,
         capsules,
@@ -321,4 +317,4 @@ ALL: dict[str, Callable[[], None]] = {
 }
 
 #: Those that make classes or functions each time.
-WITH_NEW_CLASSES = {columns_in, classes_new_to_kernels}
+WITH_NEW_CLASSES = {columns_in, kernels, classes_new_to_kernels}

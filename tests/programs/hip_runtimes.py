@@ -113,11 +113,11 @@ def two_copies_of_one_release(drv, other):
 
 
 def one_that_comes_later(drv, path):
-    """It is looked for when no runtime that is known knows the pointer.  As often as something
-    is mapped the first one is seen again, and it takes one place."""
+    """It is looked for when no runtime that is known knows the pointer.  Whenever a library is
+    mapped, the first one is found again, and must not take a second of the four places."""
     with tempfile.TemporaryDirectory() as folder:
         for number in range(5):
-            ctypes.CDLL(shutil.copy(path, Path(folder, f"no-runtime-{number}.so")))
+            ctypes.CDLL(shutil.copy(path, Path(folder, f"other-name-{number}.so")))
             edge(drv)
     other = drivers.load_hip(path)
     other.start()

@@ -88,7 +88,7 @@ static long made, deleted;
 
 /* One export: 2 x 3 floats, a struct around them, and whether it was deleted. */
 typedef struct {
-    float before, elements[6]; /* calloc() aligns `before`: no element is aligned to 16 bytes */
+    float before, elements[6]; /* behind what calloc() aligns: not aligned to 8 bytes or more */
     int64_t dims[4];
     bool gone;
     union {

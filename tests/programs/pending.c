@@ -110,8 +110,9 @@ static const char *
 get_last_error(stream *self)
 {
     (void)self;
+    count_call();
     leave_error("get_last_error");
-    return "nothing is left";
+    return "the file has ended";
 }
 
 static void
