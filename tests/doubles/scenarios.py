@@ -273,8 +273,8 @@ def inspection() -> None:
         dlshim.inspect(make())
 
 
-# What cannot be had where the interpreter has no buffer functions for extensions.  A kernel's
-# conditions are given to C as bytes.
+# What cannot be had where the interpreter has no buffer functions for extensions.  The options of a
+# kernel are tried on bytes.
 NEED_BUFFERS = ("buffer", "read_only_bytes", "array_interface_over_a_buffer", "kernels",
                 "classes_new_to_kernels")  # fmt: skip
 
