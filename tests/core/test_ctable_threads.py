@@ -154,11 +154,16 @@ def test_an_exception_that_is_pending_survives_what_letting_go_runs(
     assert [str(report) for report in reports] == ["dying"]
 
 
-@pytest.mark.parametrize("cls", [dlshim.Producer, dlshim.Tensor])
+DECORATED = dlshim.producer(type("Decorated", (P2,), {}))
+
+
+@pytest.mark.parametrize("cls", [dlshim.Producer, dlshim.Tensor, DECORATED])
 def test_a_foreign_object_is_refused_by_the_returned_code_too(program, cls):
     """ctypes raises what is pending, whatever the code; a consumer in C looks at the code."""
     refuses = C.PyDLL(str(program)).refuses
     refuses.argtypes = [C.c_void_p, C.py_object]
-    for foreign in (P1(), object(), None, P1):
+    others = () if cls is DECORATED else (P1(),)  # its table takes other arrays, too
+    for foreign in (object(), None, P1, *others):
         assert refuses(Table(cls).address, foreign) == 1
-    assert refuses(Table(cls).address, dlshim.upgrade(P2())) == 0
+    own = DECORATED() if cls is DECORATED else dlshim.upgrade(P2())
+    assert refuses(Table(cls).address, own) == 0

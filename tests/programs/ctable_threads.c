@@ -224,8 +224,8 @@ give_back_while_pending(const table *api, PyObject *list, int with_lock)
     return kept;
 }
 
-/* Pass an object to both functions that give a tensor.  Do both return -1 with an exception,
- * and give nothing?  Called with the lock. */
+/* Pass an object to the functions that give a tensor; borrow may be NULL.  Do they return -1 with
+ * an exception, and give nothing?  Called with the lock. */
 int
 refuses(const table *api, PyObject *object)
 {
@@ -234,7 +234,8 @@ refuses(const table *api, PyObject *object)
     int refused = 0;
     refused += api->owned(object, &owned) == -1 && PyErr_Occurred() != NULL && owned == NULL;
     PyErr_Clear();
-    refused += api->borrow(object, &view) == -1 && PyErr_Occurred() != NULL && view.ndim == -1;
+    refused += api->borrow == NULL
+               || (api->borrow(object, &view) == -1 && PyErr_Occurred() != NULL && view.ndim == -1);
     PyErr_Clear();
     if (owned != NULL) {
         owned->deleter(owned);

@@ -88,7 +88,7 @@ static long made, deleted;
 
 /* One export: 2 x 3 floats, a struct around them, and whether it was deleted. */
 typedef struct {
-    float before, elements[6]; /* behind what calloc() aligns: not aligned to 8 bytes or more */
+    float before, elements[6]; /* the array begins 4 bytes behind an aligned address */
     int64_t dims[4];
     bool gone;
     union {
