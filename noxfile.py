@@ -4,7 +4,7 @@
     nox -s core-3.12            the core suite on one interpreter
     nox -s interop-torch28      the interop suite beside one set of real libraries
     nox -t dev                  what a change needs before it is sent: build, sample, lint, manual
-    nox -t ci                   what runs on every change (.ci/run: two sessions at a time)
+    nox -t ci                   what runs on every change (.ci/run: three sessions at a time)
 
 One wheel is built per run and the same file is installed everywhere; DLSHIM_WHEEL=FILE takes one
 that exists. The environments of the interop suite are data: tests/interop/environments.toml.
@@ -36,7 +36,7 @@ PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
 NEWER = ["3.14", "3.15"]  # where Debian's unstable suite has them
 MAIN = "3.11"  # for everything that needs one interpreter only
 NEWCOMER = "3.12"  # what the README's commands are run with
-#: What runs on every change, two sessions at a time.
+#: What runs on every change, three sessions at a time.
 CI = ["ci"]
 #: What has to run before a session that installs the wheel, unless DLSHIM_WHEEL names one.
 WHEEL = [] if os.environ.get("DLSHIM_WHEEL") else ["build"]
@@ -99,8 +99,8 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
     wheel = the_wheel()
     wheel_with_extra = f"{wheel}[{extra}]" if extra else str(wheel)
     s.install("--only-binary=:all:", *options, *packages, wheel_with_extra)
-    # An environment that is used again may hold an older file of the same version.
-    s.install("--force-reinstall", "--no-deps", str(wheel), silent=True)
+    if s.virtualenv.reuse_existing:  # it may hold an older file of the same version
+        s.install("--force-reinstall", "--no-deps", str(wheel), silent=True)
 
 
 @session("build", FLOOR, tags=[*CI, "dev"])
@@ -527,6 +527,7 @@ OLD_NUMPYS = ("1.26.4", "2.2.6")
 def instructions(s: nox.Session) -> None:
     """Instructions of dlshim's own cases, by valgrind: none may cost more than before; `-- all`:
     beside every peer, with the journeys."""
+    s.env["PIP_COMPILE"] = "1"  # the programs write no bytecode, and would compile under valgrind
     words = list(s.posargs)
     if words[:1] == ["all"]:
         install_peers(s)

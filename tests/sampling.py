@@ -31,6 +31,12 @@ def fewer(usual: Thing, in_a_sample: Thing) -> Thing:
     return in_a_sample if os.environ.get(VARIABLE) == "1" else usual
 
 
+def turns(usual: int, in_a_sample: int) -> int:
+    """How long a loop goes on that shows by its growth what each turn leaves behind.  A sanitizer
+    tells what a single turn loses."""
+    return in_a_sample if os.environ.get("DLSHIM_SANITIZED") else fewer(usual, in_a_sample)
+
+
 def every(step: int, things: Iterable[Thing]) -> Iterator[Thing]:
     """All things; in a sample the first of each `step`."""
     step = fewer(1, step)

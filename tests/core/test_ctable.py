@@ -381,7 +381,7 @@ def test_T13_borrowing_in_a_loop_does_not_grow(make):
     wrapped = make()
     views = [borrow(wrapped) for _ in range(ROOM)]
     values = views[0].values()
-    for _ in range(sampling.fewer(10_000, 100)):
+    for _ in range(sampling.turns(10_000, 100)):
         views = [*views[1:], borrow(wrapped)]
     assert len({view.element_zero for view in views}) == ROOM, "each is of memory of its own"
     assert all(view.values() == values for view in views)
@@ -416,7 +416,7 @@ def test_T13_views_of_threads_that_have_ended_are_given_back():
         numbers.add(threading.get_ident())
         borrow(wrapped)
 
-    for _ in range(sampling.fewer(2000, 200)):
+    for _ in range(sampling.turns(2000, 200)):
         worker = threading.Thread(target=work)
         worker.start()
         worker.join()

@@ -150,7 +150,7 @@ def grows(action, repeats):
     """Run it often: (exports, blocks, bytes) that are left over."""
     for _ in range(WARM_UP):
         action()
-    repeats = sampling.fewer(repeats, max(60, repeats // 3))
+    repeats = sampling.turns(repeats, max(60, repeats // 3))
     before = in_use()
     for _ in range(repeats):
         action()

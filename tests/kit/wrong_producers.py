@@ -93,7 +93,7 @@ class Right(P3):
 
     def __init__(self, shape: Any = (2, 3), dtype: Any = "float32", **fields: Any) -> None:
         if shape and shape[0] > 1000:  # for what the process occupies: no need to count up
-            fields = {"memory": (C.c_char * (8 * shape[0]))()} | fields
+            fields = {"memory": (C.c_char * (caps.itemsize_of(dtype) * shape[0]))()} | fields
         super().__init__(shape, dtype, **{"version": (1, 3)} | fields)
 
     def _export(self, version: Any, **fields: Any) -> Any:
