@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,16 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     found = importlib.util.find_spec("dlshim")
     tested = found.origin if found else "not installed"
     return [*sampling.head(config.stash[_mode]), f"dlshim: {tested}"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The collector would walk the tests over and over while they are made, and they stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

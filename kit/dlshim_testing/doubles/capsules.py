@@ -192,10 +192,10 @@ def offsets(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Where each element lies, in elements from element zero, in row-major order."""
     if 0 in shape:  # another extent may be so long that it cannot be counted
         return []
-    return [
-        sum(i * s for i, s in zip(index, strides, strict=True))
-        for index in itertools.product(*map(range, shape))
-    ]
+    places = [0]
+    for extent, step in zip(shape, strides, strict=True):
+        places = [place + i * step for place in places for i in range(extent)]
+    return places
 
 
 # --- CPython's capsule functions, with prototypes of our own --------------------------
