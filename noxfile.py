@@ -99,7 +99,8 @@ def install(s: nox.Session, *packages: str, extra: str = "", options: tuple[str,
     wheel = the_wheel()
     wheel_with_extra = f"{wheel}[{extra}]" if extra else str(wheel)
     s.install("--only-binary=:all:", *options, *packages, wheel_with_extra)
-    if s.virtualenv.reuse_existing:  # it may hold an older file of the same version
+    # An environment that is used again may hold an older file of the same version.
+    if getattr(s.virtualenv, "reuse_existing", True):
         s.install("--force-reinstall", "--no-deps", str(wheel), silent=True)
 
 

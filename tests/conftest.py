@@ -57,9 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _others_are_not_walked() -> None:
-    """What is collected, and what earlier tests left, need not be walked by each collection in a
+    """What is collected, and what earlier modules left, need not be walked by each collection in a
     test: there are tests that collect often."""
     gc.collect()
     gc.freeze()

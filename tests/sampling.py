@@ -32,8 +32,8 @@ def fewer(usual: Thing, in_a_sample: Thing) -> Thing:
 
 
 def turns(usual: int, in_a_sample: int) -> int:
-    """How long a loop goes on that shows by its growth what each turn leaves behind.  A sanitizer
-    tells what a single turn loses."""
+    """How often a loop runs of which a test judges what has grown.  It is short under a sanitizer:
+    one turn takes several times as long there, and without it the loop runs in full."""
     return in_a_sample if os.environ.get("DLSHIM_SANITIZED") else fewer(usual, in_a_sample)
 
 

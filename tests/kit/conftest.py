@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,13 @@ import pytest
 
 from kit import hanging as commands
 from kit.test_plugin import started
+
+
+@pytest.fixture(autouse=True)
+def _earlier_tests_are_not_walked() -> None:
+    """The checks collect thousands of times, and would walk each time what earlier tests left."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

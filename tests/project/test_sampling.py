@@ -161,7 +161,7 @@ def test_a_sample_repeats_less_and_leaves_nothing_out_at_the_beginning(
     assert sampling.fewer(100, 5) == 100 and [*sampling.every(3, range(7))] == [*range(7)]
 
 
-def test_what_shows_by_its_growth_is_short_in_a_sample_and_under_a_sanitizer(
+def test_a_loop_whose_growth_is_judged_is_short_in_a_sample_and_under_a_sanitizer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for variable, wanted in (("", 100), (sampling.VARIABLE, 5), ("DLSHIM_SANITIZED", 5)):
