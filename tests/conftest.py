@@ -40,7 +40,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """The collector would walk the tests over and over while they are made, and they stay."""
+    """All tests that are made here stay: the garbage collector would only walk them, many times."""
     gc.disable()
     try:
         return (yield)

@@ -32,8 +32,8 @@ def fewer(usual: Thing, in_a_sample: Thing) -> Thing:
 
 
 def turns(usual: int, in_a_sample: int) -> int:
-    """How often a loop runs of which a test judges what has grown.  It is short under a sanitizer:
-    one turn takes several times as long there, and without it the loop runs in full."""
+    """How often a loop runs at whose end a test judges what has grown.  Under a sanitizer it is
+    short, because each turn is several times as slow; a run without a sanitizer takes all turns."""
     return in_a_sample if os.environ.get("DLSHIM_SANITIZED") else fewer(usual, in_a_sample)
 
 

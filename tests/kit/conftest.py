@@ -15,7 +15,8 @@ from kit.test_plugin import started
 
 @pytest.fixture(autouse=True)
 def _earlier_tests_are_not_walked() -> None:
-    """The checks collect thousands of times, and would walk each time what earlier tests left."""
+    """The checks call the garbage collector thousands of times.  It does not walk what earlier
+    tests left."""
     gc.collect()
     gc.freeze()
 
